@@ -1,0 +1,16 @@
+module github.com/sutler-dev/sutler
+
+go 1.26.0
+
+require (
+	github.com/juju/clock v1.1.1
+	github.com/juju/errors v1.0.0
+	github.com/juju/retry v1.0.1
+	github.com/juju/worker/v3 v3.5.0
+	gopkg.in/yaml.v3 v3.0.1
+)
+
+require (
+	golang.org/x/net v0.7.0 // indirect
+	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637 // indirect
+)

@@ -1,0 +1,3 @@
+// Package provisioner keeps one operator running for every application of a
+// model.
+package provisioner
