@@ -11,6 +11,6 @@ require (
 )
 
 require (
-	golang.org/x/net v0.7.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
 	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637 // indirect
 )
