@@ -1,14 +1,55 @@
-# make test   every test of every module, with the race detector
-# make lint   gofmt, vet, staticcheck, golangci-lint, tidiness, GOWORK=off builds
-# make ci     what CI runs: lint and test
-MODULES := .
+# make test     every test of every module, with the race detector
+# make lint     gofmt, tidiness, vet, staticcheck, golangci-lint; each module also builds alone
+# make demo     a whole agent plays a story on a temporary model
+# make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
+# make fuzz     every fuzz target in turn   FUZZTIME=30s
+# make stories  the simulation, at length   STORIES=100000 SEED=1
+# make ci       what CI runs
+#
+# Modules are found (scripts/modules), not listed here. Tools are built once into
+# .bin/, at the versions in scripts/tool.
 
-.PHONY: test lint ci
+SHELL := /bin/bash -o pipefail
+
+TESTFLAGS ?=
+BENCH     ?= .
+BENCHTIME ?= 1s
+COUNT     ?= 1
+FUZZTIME  ?= 30s
+STORIES   ?= 100000
+SEED      ?=
+# The package of the simulation, whose tests take -stories and -seed.
+SIMULATION ?= ./internal/simulation
+
+.PHONY: test lint demo bench fuzz stories ci clean
+
 test:
-	@set -e; for m in $(MODULES); do (cd $$m && go test -race -timeout 20m ./...); done
+	@set -e; for module in $$(scripts/modules); do \
+		echo "test $$module"; \
+		(cd $$module && go test -race -timeout 20m $(TESTFLAGS) ./...); \
+	done
 
 lint:
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
-	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && GOWORK=off go build ./...); done
+	@scripts/lint
 
-ci: lint test
+demo:
+	@mkdir -p .bin
+	@cd examples && go build -o ../.bin/agent ./agent
+	@.bin/agent demo
+
+bench:
+	@set -e; for module in $$(scripts/modules); do \
+		(cd $$module && go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) ./...); \
+	done
+
+fuzz:
+	@scripts/fuzz $(FUZZTIME)
+
+stories:
+	@go test -timeout 0 -count 1 -v -run Stor $(SIMULATION) -args -stories $(STORIES) $(if $(SEED),-seed $(SEED))
+
+ci:
+	@.ci/run
+
+clean:
+	rm -rf .bin
