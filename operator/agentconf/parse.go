@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/juju/errors"
 	"gopkg.in/yaml.v3"
 
 	"github.com/sutler-dev/sutler/facade"
@@ -132,24 +131,12 @@ func renderUnknown(pairs []*yaml.Node) (facade.Secret, error) {
 	if len(pairs) == 0 {
 		return facade.Secret{}, nil
 	}
-	mapping := &yaml.Node{Kind: yaml.MappingNode, Content: pairs}
-	normalise(mapping)
-	out, err := encode(mapping)
+	for _, n := range pairs {
+		strictyaml.Normalise(n)
+	}
+	out, err := strictyaml.Encode(fileName, pairs)
 	if err != nil {
-		return facade.Secret{}, errors.Trace(err)
+		return facade.Secret{}, err
 	}
 	return facade.NewSecret(string(out)), nil
-}
-
-// normalise drops how the nodes were written and keeps what they say.
-func normalise(n *yaml.Node) {
-	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
-		setText(n, n.Value)
-	} else {
-		n.Style = 0
-	}
-	for _, child := range n.Content {
-		normalise(child)
-	}
 }
