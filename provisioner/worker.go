@@ -1,0 +1,319 @@
+package provisioner
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+	"github.com/juju/worker/v3/catacomb"
+
+	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/batch"
+	"github.com/sutler-dev/sutler/internal/keyqueue"
+	"github.com/sutler-dev/sutler/operator"
+)
+
+// Worker keeps one operator running for every application of a model. It is a
+// worker.Worker and a worker.Reporter; all its methods may be called from many
+// goroutines at once.
+type Worker struct {
+	catacomb catacomb.Catacomb
+	config   Config
+	seed     maphash.Seed // of the digests in the applications' memories
+	stager   operator.Stager
+	queue    *keyqueue.Queue[string]
+
+	// Set up before any pass runs.
+	passwords *batch.Batcher[facade.ApplicationPassword, struct{}]
+	bulk      *batch.Batcher[string, facade.ApplicationInfo] // nil without facade.BulkApplications
+	status    facade.StatusSetter                            // nil without
+
+	mu           sync.Mutex // guards what follows
+	applications map[string]*application
+	watchers     map[string]*watcherState
+	resyncs      resyncState
+}
+
+// New starts a worker. It returns errors.NotValid, naming the field, for a
+// config that does not validate. The caller owns the worker: Kill it, and Wait
+// for its end. Nothing that the config holds is stopped with it.
+func New(config Config) (*Worker, error) {
+	if err := config.Validate(); err != nil {
+		return nil, errors.Annotate(err, "operator provisioner config")
+	}
+	config = config.withDefaults()
+	queue, err := keyqueue.New[string](keyqueue.Config{Clock: config.Clock})
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	w := &Worker{
+		config:       config,
+		seed:         maphash.MakeSeed(),
+		queue:        queue,
+		applications: make(map[string]*application),
+		watchers:     make(map[string]*watcherState),
+	}
+	w.stager, _ = config.OperatorManager.(operator.Stager)
+	w.status, _ = config.Facade.(facade.StatusSetter)
+	err = catacomb.Invoke(catacomb.Plan{Site: &w.catacomb, Work: w.loop})
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	return w, nil
+}
+
+// Kill asks the worker to stop. It cancels every call under way and returns at
+// once.
+func (w *Worker) Kill() { w.catacomb.Kill(nil) }
+
+// Wait returns when the worker has stopped: nil when it was killed, else why it
+// could not go on: a watcher ended, or the facade said that its connection is
+// lost (kind facade.ErrConnectionLost). An application's failure is never a
+// reason.
+func (w *Worker) Wait() error { return w.catacomb.Wait() }
+
+// Trigger has the application looked at now, whatever it waits for. It returns
+// errors.NotValid for what cannot be an application's name; for one that does
+// not exist, the look finds out.
+func (w *Worker) Trigger(app string) error {
+	if err := facade.ValidateApplicationName(app); err != nil {
+		return err
+	}
+	w.dirty(keyqueue.Fresh, app)
+	return nil
+}
+
+// loop owns every goroutine of the worker.
+func (w *Worker) loop() error {
+	ctx := w.catacomb.Context(context.Background())
+	if err := w.makeBatchers(ctx); err != nil {
+		return errors.Trace(err)
+	}
+	watches, err := w.startWatchers(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return w.catacomb.ErrDying()
+		}
+		return err
+	}
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer w.queue.Close()
+	for range w.config.Concurrency {
+		wg.Go(func() { w.serve(ctx) })
+	}
+	for _, watch := range watches {
+		wg.Go(func() { w.catacomb.Kill(w.follow(ctx, watch)) })
+	}
+	wg.Go(func() { w.resync(ctx) })
+	<-ctx.Done()
+	return w.catacomb.ErrDying()
+}
+
+// makeBatchers joins the calls that the facade takes for many at once.
+func (w *Worker) makeBatchers(ctx context.Context) (err error) {
+	w.passwords, err = batch.New(batch.Config[facade.ApplicationPassword, struct{}]{
+		Call:    w.setPasswords,
+		Context: ctx,
+		Timeout: w.config.CallTimeout,
+		Clock:   w.config.Clock,
+		Splits:  isAboutAnItem,
+	})
+	if err != nil {
+		return errors.Trace(err)
+	}
+	if bulk, ok := w.config.Facade.(facade.BulkApplications); ok {
+		w.bulk, err = batch.New(batch.Config[string, facade.ApplicationInfo]{
+			Call: func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
+				infos, err := bulk.ApplicationsInfo(ctx, apps)
+				return matchInfos(apps, infos), err
+			},
+			Context: ctx,
+			Timeout: w.config.CallTimeout,
+			Clock:   w.config.Clock,
+			Splits:  isAboutAnItem,
+		})
+	}
+	return errors.Trace(err)
+}
+
+// isAboutAnItem tells which failures of a whole batch may be the fault of one
+// application in it, which then must not cost the others. The rest, such as a
+// time-out, strikes everybody alike, and to ask again one by one would only
+// add to the trouble.
+func isAboutAnItem(err error) bool {
+	for _, kind := range []error{
+		errors.NotFound, errors.NotValid, errors.BadRequest, errors.NotSupported,
+		errors.Unauthorized, errors.Forbidden, errors.AlreadyExists,
+	} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Worker) setPasswords(ctx context.Context, in []facade.ApplicationPassword) ([]batch.Result[struct{}], error) {
+	answers, err := w.config.Facade.SetPasswords(ctx, in)
+	if len(answers) > len(in) {
+		w.config.Logger.WarnContext(ctx, "too many answers to SetPasswords", "asked", len(in), "answered", len(answers))
+	}
+	results := make([]batch.Result[struct{}], len(answers))
+	for i, err := range answers {
+		results[i].Err = err
+	}
+	return results, err
+}
+
+// matchInfos puts answers that name their application in the order of the
+// questions. An application that no answer names has an error of its own.
+func matchInfos(apps []string, infos []facade.ApplicationInfo) []batch.Result[facade.ApplicationInfo] {
+	byName := make(map[string]facade.ApplicationInfo, len(infos))
+	for _, info := range infos {
+		byName[info.Name] = info
+	}
+	results := make([]batch.Result[facade.ApplicationInfo], len(apps))
+	for i, app := range apps {
+		info, ok := byName[app]
+		switch {
+		case !ok:
+			results[i].Err = errors.NotValidf("answer without application %q", app)
+		case info.Err != nil:
+			results[i].Err = info.Err
+		default:
+			results[i].Value = info
+		}
+	}
+	return results
+}
+
+// serve runs passes, one after the other, until the worker dies.
+func (w *Worker) serve(ctx context.Context) {
+	for {
+		item, err := w.queue.Take(ctx)
+		if err != nil {
+			return
+		}
+		started := w.config.Clock.Now()
+		a := w.track(item.Key)
+		res := w.runPass(ctx, item.Key, &a.memory)
+		if ctx.Err() != nil {
+			// The pass was cut short: there is nothing to conclude.
+			w.queue.Done(item.Key)
+			return
+		}
+		w.tellStatus(ctx, item.Key, a, res)
+		now := w.config.Clock.Now()
+		w.conclude(item.Key, a, res, now)
+		w.measure(Pass{
+			Application: item.Key,
+			Outcome:     res.outcome,
+			Delay:       item.Delay,
+			QueueWait:   started.Sub(item.Ready),
+			Duration:    now.Sub(started),
+			Err:         res.failure(),
+		})
+	}
+}
+
+// failure returns the error of a result that is one; waiting has reasons, too.
+func (r result) failure() error {
+	switch r.outcome {
+	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
+		return r.err
+	}
+	return nil
+}
+
+// runPass runs one pass and keeps a panic in it from being anybody else's.
+func (w *Worker) runPass(ctx context.Context, app string, m *memory) (res result) {
+	calls := w.newDeadline(ctx)
+	defer calls.close()
+	defer func() {
+		if r := recover(); r != nil {
+			res = w.panicked(ctx, app, r)
+		}
+	}()
+	p := &pass{w: w, app: app, ctx: calls.ctx, calls: calls, memory: m}
+	return p.run()
+}
+
+// panicked logs the stack of a panic, unless the application's last pass ended
+// in the same one.
+func (w *Worker) panicked(ctx context.Context, app string, r any) result {
+	err := errors.Errorf("panic: %v", r)
+	w.mu.Lock()
+	a := w.applications[app]
+	repeated := a != nil && a.outcome == OutcomePanicked && a.reason == err.Error()
+	w.mu.Unlock()
+	if !repeated {
+		w.log(ctx, slog.LevelError, "pass panicked", app,
+			slog.String("error", err.Error()), slog.String("stack", string(debug.Stack())))
+	}
+	return result{outcome: OutcomePanicked, err: err}
+}
+
+// measure keeps a panic of the host's metrics from ending the agent.
+func (w *Worker) measure(pass Pass) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.config.Logger.Error("metrics panicked", "application", pass.Application, "error", fmt.Sprint(r))
+		}
+	}()
+	w.config.Metrics.PassDone(pass)
+}
+
+// tellStatus lets the application's users see what is wrong, once for each
+// change. A status that could not be set is set after the next pass.
+func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res result) {
+	if w.status == nil || w.config.DryRun || res.outcome == OutcomeForgotten {
+		return
+	}
+	status, message := facade.StatusProvisioned, ""
+	if res.err != nil {
+		message = res.err.Error()
+	}
+	switch res.outcome {
+	case OutcomeWaiting, OutcomeStuck:
+		status = facade.StatusWaiting
+	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
+		status = facade.StatusError
+	}
+	said := string(status) + " " + message
+	if a.status == said {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			w.panicked(ctx, app, r)
+		}
+	}()
+	calls := w.newDeadline(ctx)
+	defer calls.close()
+	err := calls.endFacade(w.status.SetProvisioningStatus(calls.begin(), app, status, message))
+	if err != nil && !errors.Is(err, errors.NotFound) {
+		if ctx.Err() == nil {
+			w.log(ctx, slog.LevelDebug, "status not set", app, slog.String("error", err.Error()))
+		}
+		return
+	}
+	a.status = said
+}
+
+// wait returns after d, or at once with false when ctx ends.
+func (w *Worker) wait(ctx context.Context, d time.Duration) bool {
+	timer := w.config.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.Chan():
+		return true
+	}
+}
