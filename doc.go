@@ -21,6 +21,8 @@
 //   - operator/agentconf: the agent.conf format of operators, both ways.
 //   - operator/managertest: the suite that every manager passes, for authors of
 //     another one.
+//   - enginelog: the logger that worker.Runner and dependency.Engine want, over a
+//     log/slog.Logger.
 //   - fakes: an in-memory controller and manager that fail, wait and forget on
 //     demand, for the tests of an embedding agent.
 //

@@ -73,8 +73,11 @@ var arrows = []arrow{{
 	Libraries: libraries,
 	Why:       "an adapter knows the interface that it implements, not who uses it",
 }, {
+	From: "enginelog",
+	Why:  "an agent gives this logger to its engine before there is anything else of sutler's",
+}, {
 	From:      "provisioner",
-	To:        []string{"facade", "operator", "operator/agentconf", "internal/keyqueue", "internal/batch"},
+	To:        []string{"facade", "operator", "operator/agentconf", "enginelog", "internal/keyqueue", "internal/batch"},
 	Libraries: libraries,
 	Why:       "the worker knows interfaces only: a back end or a fake that it knew would be in every agent",
 }, {
