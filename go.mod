@@ -11,6 +11,7 @@ require (
 )
 
 require (
+	github.com/juju/collections v0.0.0-20220203020748-febd7cad8a7a // indirect
 	golang.org/x/net v0.62.0 // indirect
 	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637 // indirect
 )

@@ -61,7 +61,7 @@ func sound() (tree, modFile) {
 		Modules: map[string]modFile{
 			".": {Module: root, Go: "1.26.0",
 				Direct:   map[string]string{juErrors: "v1", juRetry: "v1", juClock: "v1", juWorker: "v3", yaml: "v3"},
-				Indirect: map[string]string{"golang.org/x/net": "v0", "gopkg.in/tomb.v2": "v2"}},
+				Indirect: map[string]string{"github.com/juju/collections": "v0", "golang.org/x/net": "v0", "gopkg.in/tomb.v2": "v2"}},
 			"examples": {Module: root + "/examples", Go: "1.26.0",
 				Direct:  map[string]string{root: "v0.0.0", "github.com/fsnotify/fsnotify": "v1"},
 				Replace: map[string]string{root: "../"}},

@@ -21,8 +21,9 @@ const (
 var libraries = []string{juErrors, juRetry, juClock, juWorker, yaml}
 
 // compiled are the further modules of which something is compiled, as
-// go mod tidy finds them: worker imports tomb, tomb imports x/net/context.
-var compiled = []string{"golang.org/x/net", "gopkg.in/tomb.v2"}
+// go mod tidy finds them: worker imports tomb, tomb imports x/net/context, and
+// worker/dependency imports collections/set.
+var compiled = []string{"github.com/juju/collections", "golang.org/x/net", "gopkg.in/tomb.v2"}
 
 // arrow says what the code of a package, tests aside, may import of this
 // repository and of the libraries. Standard packages have rules of their own.
