@@ -16,7 +16,6 @@ import (
 // timer for each call would cost more than everything else in a settled pass.
 type deadline struct {
 	w      *Worker
-	parent context.Context
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  clock.Timer
@@ -27,7 +26,7 @@ const errCallTimeout = errors.ConstError("deadline of the call passed")
 
 func (w *Worker) newDeadline(parent context.Context) *deadline {
 	ctx, cancel := context.WithCancelCause(parent)
-	d := &deadline{w: w, parent: parent, ctx: ctx, cancel: cancel}
+	d := &deadline{w: w, ctx: ctx, cancel: cancel}
 	d.timer = w.config.Clock.AfterFunc(w.config.CallTimeout, func() { cancel(errCallTimeout) })
 	return d
 }
@@ -57,7 +56,7 @@ func (d *deadline) end(err error) error {
 
 // endFacade is end for a call of the facade, whose connection may be lost.
 func (d *deadline) endFacade(err error) error {
-	if err = d.end(err); err != nil && d.parent.Err() == nil && d.w.config.IsFatal(err) {
+	if err = d.end(err); err != nil && !d.w.isDying() && d.w.config.IsFatal(err) {
 		d.w.catacomb.Kill(errors.Annotate(err, "talking to the controller"))
 	}
 	return err

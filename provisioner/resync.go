@@ -101,7 +101,7 @@ func (w *Worker) list(ctx context.Context) error {
 		return nil
 	}
 	apps, err := w.callList(ctx, lister)
-	if ctx.Err() != nil {
+	if w.isDying() {
 		return nil
 	}
 	w.mu.Lock()

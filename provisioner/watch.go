@@ -109,7 +109,7 @@ func (w *Worker) follow(ctx context.Context, watch watch) error {
 	ended := make(chan error, 1)
 	go func() { ended <- watch.watcher.Wait() }()
 	err := w.followChanges(ctx, watch, ended)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || w.isDying() {
 		<-ended
 		return nil
 	}

@@ -96,7 +96,7 @@ func (w *Worker) loop() error {
 	}
 	watches, err := w.startWatchers(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
+		if w.isDying() {
 			return w.catacomb.ErrDying()
 		}
 		return err
@@ -114,6 +114,18 @@ func (w *Worker) loop() error {
 	wg.Go(func() { w.resync(ctx) })
 	<-ctx.Done()
 	return w.catacomb.ErrDying()
+}
+
+// isDying reports whether the worker is ending, so that what fails now fails
+// because of that. Its context is cancelled a moment later than its watchers
+// may be killed, and does not tell.
+func (w *Worker) isDying() bool {
+	select {
+	case <-w.catacomb.Dying():
+		return true
+	default:
+		return false
+	}
 }
 
 // makeBatchers joins the calls that the facade takes for many at once.
@@ -203,7 +215,7 @@ func (w *Worker) serve(ctx context.Context) {
 		started := w.config.Clock.Now()
 		a := w.track(item.Key)
 		res := w.runPass(ctx, item.Key, &a.memory)
-		if ctx.Err() != nil {
+		if w.isDying() {
 			// The pass was cut short: there is nothing to conclude.
 			w.queue.Done(item.Key)
 			return
@@ -286,7 +298,7 @@ func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res
 		status = facade.StatusError
 	}
 	said := string(status) + " " + message
-	if a.status == said {
+	if a.status == said || facade.ValidateApplicationName(app) != nil {
 		return
 	}
 	defer func() {
@@ -298,7 +310,7 @@ func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res
 	defer calls.close()
 	err := calls.endFacade(w.status.SetProvisioningStatus(calls.begin(), app, status, message))
 	if err != nil && !errors.Is(err, errors.NotFound) {
-		if ctx.Err() == nil {
+		if !w.isDying() {
 			w.log(ctx, slog.LevelDebug, "status not set", app, slog.String("error", err.Error()))
 		}
 		return
