@@ -2,7 +2,7 @@
 # make lint     gofmt, tidiness, vet, staticcheck, golangci-lint; each module also builds alone
 # make demo     a whole agent plays a story on a temporary model
 # make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
-# make fuzz     every fuzz target in turn   FUZZTIME=30s
+# make fuzz     every fuzz target in turn   FUZZTIME=30s or 20000x
 # make stories  the simulation, at length   STORIES=100000 SEED=1
 # make ci       what CI runs
 #
