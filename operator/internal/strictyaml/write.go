@@ -42,10 +42,13 @@ func setText(n *yaml.Node, s string) {
 }
 
 // Normalise drops how the node and all below it were written, comments too, and
-// keeps what they say.
+// keeps what they say to any reader: a yes without quotes, which YAML 1.1 takes
+// for a truth value, gets none, and "yes" keeps them.
 func Normalise(n *yaml.Node) {
 	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+	text := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str"
+	ambiguous := word.MatchString(n.Value) || sexagesimal.MatchString(n.Value)
+	if text && (n.Style != 0 || !ambiguous) {
 		setText(n, n.Value)
 	} else {
 		n.Style = 0
