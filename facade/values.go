@@ -5,6 +5,8 @@ import (
 	"net"
 	"regexp"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/juju/errors"
 )
@@ -147,10 +149,11 @@ func (i OperatorProvisioningInfo) Validate() error {
 }
 
 // ValidateAddress returns errors.NotValid unless addr is host:port with a
-// numeric port between 1 and 65535 and a host that is not empty.
+// numeric port between 1 and 65535 and a host that is not empty and has no white
+// space or control characters.
 func ValidateAddress(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host == "" {
+	if err != nil || host == "" || strings.ContainsFunc(host, notInHost) {
 		return errors.NotValidf("address %q (want host:port)", truncate(addr))
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -158,6 +161,8 @@ func ValidateAddress(addr string) error {
 	}
 	return nil
 }
+
+func notInHost(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 // CharmInfo describes an application's charm.
 type CharmInfo struct {
