@@ -16,6 +16,11 @@ import (
 const ErrConflict = errors.ConstError("operator configuration conflict")
 
 // Manager keeps operators, one per application.
+//
+// What one of its methods has changed, every later call of the same manager
+// sees, caches notwithstanding: an operator that is read as half made although
+// it has started would have its controller told a password that it may have
+// changed itself since.
 type Manager interface {
 	// OperatorExists tells whether the application's operator is fully
 	// there, and whether it is being deleted. Absence is no error, and so

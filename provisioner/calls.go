@@ -49,7 +49,7 @@ func (d *deadline) end(err error) error {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, errCallTimeout) {
-		return errors.Timeoutf("no answer after %s: call", d.w.config.CallTimeout)
+		return errors.WithType(errors.Errorf("no answer within %s", d.w.config.CallTimeout), errors.Timeout)
 	}
 	return err
 }
