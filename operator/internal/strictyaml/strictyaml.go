@@ -97,7 +97,7 @@ func NotValid(file string, line int, field, rule string) error {
 
 // decode returns the only document, or nil when there is none.
 func decode(file string, data []byte) (doc *yaml.Node, err error) {
-	// The parser is known to panic on some malformed documents. A stored
+	// The parser has panicked on malformed documents before. A stored
 	// file must not be able to take its reader down.
 	defer func() {
 		if recover() != nil {
