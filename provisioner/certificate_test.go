@@ -97,6 +97,7 @@ func TestCertificateThatDoesNotFitIsRefusedAndAskedForWithPauses(t *testing.T) {
 // While the old certificate is still good, only its renewal fails.
 func TestCertificateThatCannotBeRenewedIsUsedWhileItIsGood(t *testing.T) {
 	story(t, func(w *world) {
+		w.config.ResyncInterval = day
 		w.controller.SetCertificateLife(90 * day)
 		w.controller.AddApplication("mysql", fakes.App{})
 		w.start()
