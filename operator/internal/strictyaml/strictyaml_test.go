@@ -90,6 +90,7 @@ func TestEncodeDropsTheEncodersError(t *testing.T) {
 		"half a pair": {strictyaml.TextNode("canary"), {Kind: 77, Value: "canary"}},
 		"no text":     {strictyaml.TextNode("canary"), bad},
 		"too large":   {strictyaml.TextNode("canary"), strictyaml.TextNode(strings.Repeat("canary", strictyaml.MaxSize/6))},
+		"with quotes": {strictyaml.TextNode("canary"), strictyaml.TextNode(strings.Repeat("\n", strictyaml.MaxSize*3/5))},
 	} {
 		out, err := strictyaml.Encode("f", pairs)
 		if out != nil || !errors.Is(err, errors.NotValid) || strings.Contains(errors.ErrorStack(err), "canary") {

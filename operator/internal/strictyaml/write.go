@@ -62,6 +62,10 @@ func Normalise(n *yaml.Node) {
 // It returns errors.NotValid for what no file may hold. The encoder's own error
 // is dropped: it may quote.
 func Encode(file string, pairs []*yaml.Node) ([]byte, error) {
+	// Before the work: YAML never takes less room than what it says.
+	if textSize(pairs) > MaxSize {
+		return nil, NotValid(file, 0, "", "larger than 1 MiB")
+	}
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
@@ -73,4 +77,12 @@ func Encode(file string, pairs []*yaml.Node) ([]byte, error) {
 		return nil, NotValid(file, 0, "", "larger than 1 MiB")
 	}
 	return out.Bytes(), nil
+}
+
+func textSize(nodes []*yaml.Node) int {
+	size := 0
+	for _, n := range nodes {
+		size += len(n.Value) + textSize(n.Content)
+	}
+	return size
 }
