@@ -1,0 +1,191 @@
+package managertest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/operator"
+)
+
+func listingChecks() []Check {
+	return []Check{
+		{Name: "WholeAndHalfMadeOperatorsAreListedAndNoOthers", needs: needsLister, run: checkLister},
+	}
+}
+
+func checkLister(c *checker) {
+	whole, half, never := c.app(0), c.app(1), c.app(2)
+	c.made(whole, c.config(whole, 1))
+	want := []string{whole}
+	if needsHalfMaking(c.Harness) == "" {
+		c.halfMade(half, c.config(half, 1))
+		want = append(want, half)
+	}
+	list := func() []string {
+		c.Helper()
+		names, err := c.Manager.(operator.Lister).Operators(c.Context())
+		if err != nil {
+			c.fatalf("Operators: %v", err)
+		}
+		return names
+	}
+	names := list()
+	for _, app := range want {
+		if n := count(names, app); n != 1 {
+			c.Errorf("Operators lists %q %d times, want once", app, n)
+		}
+	}
+	if slices.Contains(names, never) {
+		c.Errorf("Operators lists %q, of which there is nothing", never)
+	}
+	for _, app := range want {
+		c.removed(app)
+		if slices.Contains(list(), app) {
+			c.Errorf("Operators lists %q, which is gone", app)
+		}
+	}
+}
+
+func count(names []string, name string) int {
+	n := 0
+	for _, s := range names {
+		if s == name {
+			n++
+		}
+	}
+	return n
+}
+
+func watchingChecks() []Check {
+	return []Check{
+		{Name: "WatcherTellsTheBaselineThenChanges", needs: needsWatcher, run: checkWatcher},
+		{Name: "WatcherEndsWhenKilled", needs: needsWatcher, run: checkWatcherEnds},
+	}
+}
+
+// watch returns a watcher and how to end it, or nil when the manager cannot
+// tell of changes after all.
+func (c *checker) watch() (facade.StringsWatcher, func()) {
+	c.Helper()
+	w, err := c.Manager.(operator.Watcher).WatchOperators(c.Context())
+	switch {
+	case errors.Is(err, errors.NotSupported):
+		c.Logf("does not apply: WatchOperators is not supported")
+		return nil, nil
+	case err != nil:
+		c.fatalf("WatchOperators: %v", err)
+	}
+	return w, func() {
+		w.Kill()
+		if err := w.Wait(); err != nil {
+			c.Errorf("Wait of a watcher that was killed: %v", err)
+		}
+	}
+}
+
+// event returns the watcher's next event, and ends the check when there is
+// none within the budget.
+func (c *checker) event(w facade.StringsWatcher, what string) []string {
+	c.Helper()
+	timer := time.NewTimer(c.Budget)
+	defer timer.Stop()
+	select {
+	case names, ok := <-w.Changes():
+		if !ok {
+			c.fatalf("%s: the channel of changes is closed", what)
+		}
+		return names
+	case <-timer.C:
+		c.fatalf("%s: no event within %v", what, c.Budget)
+	}
+	return nil
+}
+
+// told waits for an event that names the application.
+func (c *checker) told(w facade.StringsWatcher, app, what string) {
+	c.Helper()
+	for deadline := time.Now().Add(c.Budget); time.Now().Before(deadline); {
+		if slices.Contains(c.event(w, what), app) {
+			return
+		}
+	}
+	c.fatalf("%s: no event names %q within %v", what, app, c.Budget)
+}
+
+func checkWatcher(c *checker) {
+	first, second := c.app(0), c.app(1)
+	gen := c.made(first, c.config(first, 1))
+	w, end := c.watch()
+	if w == nil {
+		return
+	}
+	defer end()
+	if names := c.event(w, "baseline"); !slices.Contains(names, first) {
+		c.Errorf("the baseline %q does not name %q, which is there", names, first)
+	}
+
+	c.made(second, c.config(second, 1))
+	c.told(w, second, "an operator that was made")
+	cfg := c.config(first, 2)
+	cfg.Generation = gen
+	c.made(first, cfg)
+	c.told(w, first, "an operator that was updated")
+
+	c.removed(second)
+	c.told(w, second, "an operator that was deleted")
+	if c.Vanish != nil {
+		c.drain(w)
+		if err := c.Vanish(first); err != nil {
+			c.fatalf("Vanish(%q): %v", first, err)
+		}
+		c.told(w, first, "an operator that vanished")
+	}
+}
+
+// drain reads what is there to be read, so that the next event is of what
+// happens next. An event that is still under way may come after it.
+func (c *checker) drain(w facade.StringsWatcher) {
+	for {
+		select {
+		case _, ok := <-w.Changes():
+			if !ok {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+func checkWatcherEnds(c *checker) {
+	w, end := c.watch()
+	if w == nil {
+		return
+	}
+	first := w.Changes()
+	if second := w.Changes(); first != second {
+		c.Errorf("Changes returns another channel the second time")
+	}
+	end()
+	end()
+
+	// A watcher that nobody reads holds nobody up, and neither does one
+	// that is dead.
+	unread, endUnread := c.watch()
+	defer endUnread()
+	for i := range 5 {
+		app := c.app(i)
+		c.made(app, c.config(app, 1))
+	}
+	c.eventually("baseline of an unread watcher", func() string {
+		select {
+		case <-unread.Changes():
+			return ""
+		default:
+			return "nothing to read"
+		}
+	})
+}
