@@ -22,6 +22,8 @@ type application struct {
 	reason   string // why it is not settled
 	would    string // what a dry run did not do
 	status   string // as last told to a facade.StatusSetter
+
+	terminating time.Time // since when a deletion is awaited
 }
 
 // longestAttempt stands for the longest delay of a Backoff.
@@ -37,7 +39,7 @@ func (a *application) plan(res result, now time.Time, backoff func(time.Duration
 	if res.outcome != a.outcome {
 		a.since = now
 	}
-	a.outcome, a.reason, a.would = res.outcome, reason, res.would
+	a.outcome, a.reason, a.would, a.terminating = res.outcome, reason, res.would, res.terminating
 	a.next = time.Time{}
 
 	switch res.outcome {

@@ -30,6 +30,8 @@ type result struct {
 	err   error
 	// would is what a dry run did not do.
 	would string
+	// terminating is since when a deletion is awaited.
+	terminating time.Time
 }
 
 // pass is one look at one application: observe, decide, act.
@@ -228,10 +230,17 @@ func (p *pass) await(what string) result {
 	if p.memory.terminatingSince.IsZero() {
 		p.memory.terminatingSince = now
 	}
-	res := result{outcome: OutcomeWaiting, after: p.w.config.TerminationPoll, err: errors.New(what)}
-	if age := now.Sub(p.memory.terminatingSince); age > p.w.config.TerminationTimeout {
+	res := result{
+		outcome:     OutcomeWaiting,
+		after:       p.w.config.TerminationPoll,
+		err:         errors.New(what),
+		terminating: p.memory.terminatingSince,
+	}
+	if timeout := p.w.config.TerminationTimeout; now.Sub(p.memory.terminatingSince) > timeout {
+		// The age is the report's to tell: a reason that changes with
+		// every look would be logged with every look.
 		res.outcome = OutcomeStuck
-		res.err = errors.Errorf("%s after %s", what, age.Round(time.Second))
+		res.err = errors.Errorf("%s after more than %s", what, timeout)
 	}
 	return res
 }

@@ -27,7 +27,7 @@ const (
 //     failed and settled; each is counted once.
 //   - applications: those that are not settled, the worst first, at most a
 //     hundred, each with name, state, since, and where there is one: attempts,
-//     next, error. omitted says how many more there are.
+//     next, error, terminating-for. omitted says how many more there are.
 //   - watchers: for each, how many events it had and when the last one.
 //   - resync: when the last one was and the next one is due; saturated when
 //     the last one was not through in time; listed and list-error tell of the
@@ -72,7 +72,7 @@ func (w *Worker) Report() map[string]any {
 		}
 		list := make([]any, len(unsettled))
 		for i, r := range unsettled {
-			list[i] = r.report()
+			list[i] = r.report(now)
 		}
 		report["applications"] = list
 	}
@@ -130,7 +130,7 @@ func (r reported) badness() int {
 	return len(order)
 }
 
-func (r reported) report() map[string]any {
+func (r reported) report(now time.Time) map[string]any {
 	out := map[string]any{
 		"name":  r.name,
 		"state": r.state,
@@ -144,6 +144,9 @@ func (r reported) report() map[string]any {
 	}
 	if r.reason != "" {
 		out["error"] = r.reason
+	}
+	if !r.terminating.IsZero() {
+		out["terminating-for"] = now.Sub(r.terminating).Round(time.Second).String()
 	}
 	return out
 }

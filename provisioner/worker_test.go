@@ -223,7 +223,14 @@ func TestTerminatingOperatorIsAwaitedWithoutHoldingAnybodyUp(t *testing.T) {
 			t.Errorf("looked %d times in 10 s, want 3", got)
 		}
 		w.after(3 * time.Minute)
-		w.reported("mysql", "stuck", "still terminating after 3m")
+		w.reported("mysql", "stuck", "still terminating after more than 3m")
+		if got := w.entry("mysql")["terminating-for"]; got != "3m10s" {
+			t.Errorf("terminating for %v, want 3m10s", got)
+		}
+		w.after(time.Minute)
+		if n := len(w.log.Lines("level=WARN", "mysql")); n != 1 {
+			t.Errorf("warned %d times, want once", n)
+		}
 		w.after(10 * time.Minute)
 		w.provisioned("mysql")
 		if got := w.total("stuck"); got != 0 {
@@ -239,7 +246,7 @@ func TestDeletionThatHangsIsReportedAsStuck(t *testing.T) {
 		w.start()
 		w.controller.SetLife("mysql", facade.Dead)
 		w.after(4 * time.Minute)
-		w.reported("mysql", "stuck", "being deleted after 4m0s")
+		w.reported("mysql", "stuck", "being deleted after more than 3m0s")
 		w.manager.Finish("mysql")
 		w.after(time.Minute)
 		if got := w.worker.Report()["applications"]; got != nil {
