@@ -2,6 +2,7 @@ package keyqueue
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,21 +48,9 @@ func wantTakes(t testing.TB, q *Queue[string], want ...string) {
 			t.Fatalf("no end of keys: %v", got[:10])
 		}
 	}
-	if !equal(got, want) {
+	if !slices.Equal(got, want) {
 		t.Fatalf("took %v, want %v", got, want)
 	}
-}
-
-func equal(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func wantState(t testing.TB, q *Queue[string], key string, want State) {
