@@ -69,11 +69,7 @@ type Application struct {
 // application, least of all that it was removed. Trouble with a single one is in
 // its Err or CharmErr, and in Problems.
 func Load(dir string) (*Model, error) {
-	data, err := readFile(dir, SettingsFile, MaxModelFile)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := ParseSettings(SettingsFile, data)
+	settings, err := LoadSettings(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +85,15 @@ func Load(dir string) (*Model, error) {
 	}
 	slices.SortFunc(m.Problems, func(a, b *Problem) int { return strings.Compare(a.File, b.File) })
 	return m, nil
+}
+
+// LoadSettings reads the model.yaml in dir and nothing else.
+func LoadSettings(dir string) (Settings, error) {
+	data, err := readFile(dir, SettingsFile, MaxModelFile)
+	if err != nil {
+		return Settings{}, err
+	}
+	return ParseSettings(SettingsFile, data)
 }
 
 // add reads one entry of the directory of applications.

@@ -71,7 +71,7 @@ func open(file string, data []byte) (*document, *mapping) {
 
 // decode returns the first two documents of data.
 func decode(data []byte) (docs []*yaml.Node, err error) {
-	// The library is known to panic on some malformed documents; a file of
+	// The library has panicked on malformed documents before; a file of
 	// the model must not take the agent down.
 	defer func() {
 		if r := recover(); r != nil {

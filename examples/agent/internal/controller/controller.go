@@ -1,0 +1,223 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/juju/clock"
+	"github.com/juju/errors"
+	"github.com/juju/worker/v3/catacomb"
+
+	"github.com/sutler-dev/sutler/examples/agent/internal/model"
+	"github.com/sutler-dev/sutler/facade"
+)
+
+// Config is what a [Controller] works with; all of it is required.
+type Config struct {
+	// Dir is the model's directory.
+	Dir string
+	// State is where the controller keeps what it must not lose. It stays
+	// its owner's to close, after the controller has ended.
+	State *State
+	Clock clock.Clock
+	// Logger hears of log-ins and of what is wrong with the model.
+	Logger *slog.Logger
+}
+
+// Validate returns an errors.NotValid that names the first field that is
+// missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.NotValidf("empty Dir")
+	case c.State == nil:
+		return errors.NotValidf("nil State")
+	case c.Clock == nil:
+		return errors.NotValidf("nil Clock")
+	case c.Logger == nil:
+		return errors.NotValidf("nil Logger")
+	}
+	return nil
+}
+
+// Controller offers a model's directory as a facade.Applications, with all its
+// optional interfaces. It is a worker.
+type Controller struct {
+	catacomb catacomb.Catacomb
+	config   Config
+	logger   *slog.Logger
+
+	listener net.Listener
+	server   *http.Server
+	address  string // of the listener
+
+	model                atomic.Pointer[model.Model]
+	applicationWatchers  watchers
+	provisioningWatchers watchers
+	operators            *operators
+
+	mu        sync.Mutex
+	complaint string // why the model as a whole cannot be read
+}
+
+var (
+	_ facade.Applications        = (*Controller)(nil)
+	_ facade.ProvisioningWatcher = (*Controller)(nil)
+	_ facade.BulkApplications    = (*Controller)(nil)
+	_ facade.StatusSetter        = (*Controller)(nil)
+)
+
+// New reads the model and opens the log-in endpoint. The caller owns the worker.
+func New(config Config) (*Controller, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	first, err := model.Load(config.Dir)
+	if err != nil {
+		return nil, errors.Annotate(err, "reading the model")
+	}
+	c := &Controller{config: config, logger: config.Logger, operators: newOperators()}
+	c.accept(first)
+	if c.server, err = c.newServer(); err != nil {
+		return nil, errors.Annotate(err, "making the endpoint's certificate")
+	}
+	if c.listener, err = config.State.listen(context.Background(), c.logger); err != nil {
+		return nil, err
+	}
+	c.address = c.listener.Addr().String()
+	if err := catacomb.Invoke(catacomb.Plan{Site: &c.catacomb, Work: c.loop}); err != nil {
+		_ = c.listener.Close()
+		return nil, errors.Trace(err)
+	}
+	return c, nil
+}
+
+// Kill is part of worker.Worker.
+func (c *Controller) Kill() { c.catacomb.Kill(nil) }
+
+// Wait is part of worker.Worker.
+func (c *Controller) Wait() error { return c.catacomb.Wait() }
+
+// Address is where operators log in, host:port.
+func (c *Controller) Address() string { return c.address }
+
+// loop serves the endpoint and follows the directory until the worker is killed
+// or the endpoint breaks.
+func (c *Controller) loop() error {
+	served := make(chan error, 1)
+	go func() { served <- c.server.ServeTLS(c.listener, "", "") }()
+	defer func() {
+		_ = c.server.Close()
+		<-served
+		c.applicationWatchers.close()
+		c.provisioningWatchers.close()
+	}()
+	c.logger.Info("operators log in here", "address", c.address)
+
+	disk, err := watchDisk(c.config.Dir)
+	if err != nil {
+		c.logger.Warn("changes of the model are seen late: it cannot be watched", "err", err)
+	}
+	defer disk.close()
+	events, broken := disk.events()
+
+	var dirtySince time.Time // of the first event not acted on
+	due := c.config.Clock.After(0)
+	for {
+		select {
+		case <-c.catacomb.Dying():
+			return c.catacomb.ErrDying()
+		case err := <-served:
+			served <- err // for the clean-up
+			return errors.Annotate(err, "serving the log-in endpoint")
+		case <-events:
+			now := c.config.Clock.Now()
+			if dirtySince.IsZero() {
+				dirtySince = now
+			}
+			due = c.config.Clock.After(settle(dirtySince, now))
+		case err := <-broken:
+			// Events were lost. The reading finds what they were about.
+			c.logger.Debug("watching the model", "err", err)
+			due = c.config.Clock.After(quiet)
+		case <-due:
+			if err := disk.follow(); err != nil {
+				c.logger.Debug("watching the model's directories", "err", err)
+			}
+			c.reload()
+			dirtySince, due = time.Time{}, c.config.Clock.After(rescan)
+		}
+	}
+}
+
+// reload reads the model and tells the watchers what changed.
+func (c *Controller) reload() {
+	next, err := model.Load(c.config.Dir)
+	if err != nil {
+		c.complain(err.Error())
+		return
+	}
+	c.complain("")
+	c.accept(next)
+}
+
+// complain notes, and logs once, why the model as a whole cannot be read.
+func (c *Controller) complain(complaint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if complaint != "" && complaint != c.complaint {
+		c.logger.Error("the model cannot be read, going on with what it was", "err", complaint)
+	}
+	c.complaint = complaint
+}
+
+// accept makes a reading the present one.
+func (c *Controller) accept(next *model.Model) {
+	before := c.model.Load()
+	if before != nil && before.UUID != next.UUID {
+		c.complain(model.SettingsFile + ": the uuid changed; that takes a new start of the agent")
+		return
+	}
+	c.logProblems(before, next)
+	c.model.Store(next)
+	c.operators.forget(func(app string) bool { return next.Applications[app] != nil })
+	changes := model.Diff(before, next)
+	c.applicationWatchers.tell(changes.Applications)
+	c.provisioningWatchers.tell(changes.Provisioning)
+}
+
+// logProblems logs each problem when it appears and when it is gone.
+func (c *Controller) logProblems(before, next *model.Model) {
+	var old []*model.Problem
+	if before != nil {
+		old = before.Problems
+	}
+	has := func(list []*model.Problem, p *model.Problem) bool {
+		return slices.ContainsFunc(list, func(q *model.Problem) bool { return q.Error() == p.Error() })
+	}
+	for _, p := range next.Problems {
+		if !has(old, p) {
+			c.logger.Error("malformed model", "problem", p.Error())
+		}
+	}
+	for _, p := range old {
+		if !has(next.Problems, p) {
+			c.logger.Info("no longer malformed", "file", p.File)
+		}
+	}
+}
+
+// current is the last reading; it is never nil.
+func (c *Controller) current() *model.Model { return c.model.Load() }
+
+// watch makes a watcher of one kind, with all applications as its baseline.
+func (c *Controller) watch(kind *watchers) (facade.StringsWatcher, error) {
+	return kind.add(func() []string { return slices.Sorted(maps.Keys(c.current().Applications)) })
+}

@@ -1,0 +1,93 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/juju/errors"
+)
+
+const (
+	// stepTimeout is how long a step may take. None needs more than a few
+	// seconds; a machine may be busy.
+	stepTimeout = 30 * time.Second
+	// pollInterval is how often the agent is asked for its report.
+	pollInterval = 200 * time.Millisecond
+)
+
+// Config is what the demo works with; all of it is required.
+type Config struct {
+	// Program is the path of the agent's own program.
+	Program string
+	// Out is where the story is told: in colour and with a live table when
+	// it is a terminal.
+	Out io.Writer
+}
+
+// step is one part of the story.
+type step struct {
+	title string
+	play  func(*stage, context.Context) error
+}
+
+// Run plays the story, until ctx is cancelled. It returns nil if all of it came
+// true.
+func Run(ctx context.Context, config Config) error {
+	dir, err := os.MkdirTemp("", "sutler-demo-")
+	if err != nil {
+		return errors.Trace(err)
+	}
+	screen := newScreen(config.Out)
+	s := newStage(config.Program, dir, screen)
+	defer func() { s.clear(); _ = os.RemoveAll(dir) }()
+
+	screen.say("An agent keeps operators for a model of six applications in")
+	screen.say("%s", filepath.Join(dir, "model"))
+	screen.say("")
+	begin := time.Now()
+	failed := playAll(ctx, s, story())
+	screen.clear()
+	screen.say("")
+	took := time.Since(begin).Round(100 * time.Millisecond)
+	if failed == nil {
+		screen.say("%s  all of it came true, in %s", screen.good("PASS"), took)
+		return nil
+	}
+	if ctx.Err() == nil { // nobody interrupted it
+		s.showLog()
+	}
+	screen.say("%s  after %s", screen.bad("FAIL"), took)
+	return failed
+}
+
+// playAll plays one step after the other. Each builds on those before it, so the
+// first that fails is the last.
+func playAll(ctx context.Context, s *stage, steps []step) error {
+	for i, step := range steps {
+		label := fmt.Sprintf("%2d/%d  %s", i+1, len(steps), step.title)
+		s.screen.now(label)
+		begin := time.Now()
+		err := s.play(ctx, step)
+		took := fmt.Sprintf("%5.1f s", time.Since(begin).Seconds())
+		if err != nil {
+			s.screen.say("%s  %s  %s", s.screen.bad("FAIL"), took, label)
+			s.screen.say("      %v", err)
+			if left := len(steps) - i - 1; left > 0 {
+				s.screen.say("      %d more not played", left)
+			}
+			return errors.Errorf("step %d of the demo: %v", i+1, err)
+		}
+		s.screen.say("%s  %s  %s", s.screen.good("PASS"), took, label)
+	}
+	return nil
+}
+
+func (s *stage) play(ctx context.Context, step step) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, errors.Timeoutf("after %s", stepTimeout))
+	defer cancel()
+	return step.play(s, ctx)
+}

@@ -1,0 +1,11 @@
+// Package demo plays a story on a temporary model: it runs the agent as a child
+// process, edits the model as a person would, kills what can be killed, and
+// checks after every step that what should be true is.
+//
+// It believes nobody. What the agent says is taken from its report, over its
+// socket; that an operator runs, from the system's list of processes; that it is
+// who it says, from the certificate that it shows; that a password was kept, from
+// the operator's file and the controller's hash.
+//
+// Whatever happens, at the end no process and no file is left.
+package demo

@@ -1,0 +1,262 @@
+package demo
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/juju/errors"
+	"golang.org/x/crypto/bcrypt"
+	"gopkg.in/yaml.v3"
+
+	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/operator/agentconf"
+)
+
+// write writes a file of the model as a careful editor does: a new file takes
+// the old one's place.
+func (s *stage) write(name, text string) error {
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return errors.Trace(err)
+	}
+	tmp := path + "~"
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+		return errors.Trace(err)
+	}
+	return errors.Trace(os.Rename(tmp, path))
+}
+
+// deploy adds an application to the model.
+func (s *stage) deploy(name, application, metadata, manifest string) error {
+	dir := "applications/" + name
+	// The charm first: without it the application would have to wait.
+	if err := s.write(dir+"/charm/metadata.yaml", metadata); err != nil {
+		return err
+	}
+	if manifest != "" {
+		if err := s.write(dir+"/charm/manifest.yaml", manifest); err != nil {
+			return err
+		}
+	}
+	return s.write(dir+"/application.yaml", application)
+}
+
+// operatorProcesses finds the processes whose arguments are those of operators
+// in dir, by application. One that ended and was not waited for is none.
+func operatorProcesses(dir string) (map[string][]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, errors.Annotate(err, "listing processes")
+	}
+	found := map[string][]int{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cmdline, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil {
+			continue // it has just ended
+		}
+		args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
+		if len(args) != 6 || args[1] != "operator" || args[3] != filepath.Join(dir, args[5]) {
+			continue
+		}
+		found[args[5]] = append(found[args[5]], pid)
+	}
+	return found, nil
+}
+
+// onlyProcess returns the pid of the application's operator, of which there must
+// be exactly one.
+func (s *stage) onlyProcess(app string) (int, error) {
+	found, err := operatorProcesses(s.operatorsDir())
+	if err != nil {
+		return 0, err
+	}
+	if pids := found[app]; len(pids) != 1 {
+		return 0, errors.Errorf("%s has %d operator processes, want one", app, len(pids))
+	}
+	return found[app][0], nil
+}
+
+// noProcess checks that the application has no operator, running or on disk.
+func (s *stage) noProcess(app string) error {
+	found, err := operatorProcesses(s.operatorsDir())
+	if err != nil {
+		return err
+	}
+	if len(found[app]) > 0 {
+		return errors.Errorf("%s has an operator process", app)
+	}
+	if _, err := os.Stat(filepath.Join(s.operatorsDir(), app)); !os.IsNotExist(err) {
+		return errors.Errorf("%s has an operator's directory (%v)", app, err)
+	}
+	return nil
+}
+
+// sameProcess checks that the operator is the one that it was before.
+func (s *stage) sameProcess(app string) error {
+	pid, err := s.onlyProcess(app)
+	if err != nil {
+		return err
+	}
+	if pid != s.pids[app] {
+		return errors.Errorf("%s has another process, %d, than before, %d", app, pid, s.pids[app])
+	}
+	return nil
+}
+
+// credentials are what an operator logs in with and what the controller knows
+// of it.
+type credentials struct {
+	password facade.Secret
+	hash     string
+}
+
+// readCredentials reads the operator's password from both its files and checks
+// it against the controller's hash.
+func (s *stage) readCredentials(app string) (credentials, error) {
+	var c credentials
+	for _, name := range []string{"template-agent.conf", "agent.conf"} {
+		data, err := os.ReadFile(filepath.Join(s.operatorsDir(), app, name))
+		if err != nil {
+			return c, errors.Trace(err)
+		}
+		conf, err := agentconf.Parse(data)
+		if err != nil {
+			return c, errors.Trace(err)
+		}
+		if !c.password.IsZero() && !c.password.Equal(conf.Password()) {
+			return c, errors.Errorf("%s has two passwords", app)
+		}
+		c.password = conf.Password()
+	}
+	hashes, err := s.hashes()
+	if err != nil {
+		return c, err
+	}
+	c.hash = hashes[app]
+	if bcrypt.CompareHashAndPassword([]byte(c.hash), []byte(c.password.Reveal())) != nil {
+		return c, errors.Errorf("%s has a password that is not the controller's", app)
+	}
+	return c, nil
+}
+
+func (s *stage) hashes() (map[string]string, error) {
+	data, err := os.ReadFile(filepath.Join(s.stateDir(), "passwords.yaml"))
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	hashes := map[string]string{}
+	return hashes, errors.Trace(yaml.Unmarshal(data, &hashes))
+}
+
+// samePassword checks that neither the operator's password nor the controller's
+// hash of it changed.
+func (s *stage) samePassword(app string) error {
+	c, err := s.readCredentials(app)
+	if err != nil {
+		return err
+	}
+	if was := s.keys[app]; !c.password.Equal(was.password) || c.hash != was.hash {
+		return errors.Errorf("the password of %s changed", app)
+	}
+	return nil
+}
+
+// checkCertificate calls the operator up and checks that it shows a certificate
+// of the controller's CA for its name, and the one that it told of.
+func (s *stage) checkCertificate(ctx context.Context, app, addr, fingerprint string) error {
+	ca, err := os.ReadFile(filepath.Join(s.stateDir(), "ca.pem"))
+	if err != nil {
+		return errors.Trace(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return errors.New("the controller has no CA certificate")
+	}
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: app, MinVersion: tls.VersionTLS13}}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return errors.Annotatef(err, "calling the operator of %s", app)
+	}
+	defer conn.Close()
+	tlsConn, ok := conn.(*tls.Conn)
+	if !ok {
+		return errors.Errorf("%s does not speak TLS", app)
+	}
+	sum := sha256.Sum256(tlsConn.ConnectionState().PeerCertificates[0].Raw)
+	if hex.EncodeToString(sum[:]) != fingerprint {
+		return errors.Errorf("%s shows another certificate than it told the controller of", app)
+	}
+	return nil
+}
+
+// findSecrets searches all that anybody may see, or that is no secret file, for
+// the operators' passwords: every file on the stage, every report, and the
+// arguments and environment of every process.
+func (s *stage) findSecrets() error {
+	check := func(where string, data []byte) error {
+		for app, c := range s.keys {
+			if strings.Contains(string(data), c.password.Reveal()) {
+				return errors.Errorf("the password of %s is in %s", app, where)
+			}
+		}
+		return nil
+	}
+	for _, data := range s.reports {
+		if err := check("a report", data); err != nil {
+			return err
+		}
+	}
+	err := filepath.WalkDir(filepath.Dir(s.dir), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		switch entry.Name() {
+		case "agent.conf", "template-agent.conf":
+			info, err := entry.Info()
+			if err == nil && info.Mode().Perm() != 0o600 {
+				err = errors.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return check(path, data)
+	})
+	if err != nil {
+		return err
+	}
+	pids := []int{s.agent.Process.Pid}
+	found, err := operatorProcesses(s.operatorsDir())
+	if err != nil {
+		return err
+	}
+	for _, more := range found {
+		pids = append(pids, more...)
+	}
+	for _, pid := range pids {
+		for _, name := range []string{"cmdline", "environ"} {
+			path := filepath.Join("/proc", strconv.Itoa(pid), name)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return errors.Trace(err)
+			}
+			if err := check(path, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/juju/errors"
+)
+
+func TestWrittenFileIsReadBackAndPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	for _, text := range []string{"one", "", "another"} {
+		if err := Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		data, err := Read(path, 10)
+		if err != nil || string(data) != text {
+			t.Errorf("got %q, %v; want %q", data, err, text)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v, %v; want 0600", info.Mode(), err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v; want nothing left beside the file", entries, err)
+	}
+}
+
+func TestWriteThatFailsLeavesTheOldFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "taken")
+	if err := os.MkdirAll(filepath.Join(dir, "child"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, []byte("x")); err == nil {
+		t.Error("want an error, since a directory is in the way")
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v; want no temporary file left", entries, err)
+	}
+	if err := Write(filepath.Join(dir, "none", "file"), nil); err == nil {
+		t.Error("want an error, since the directory is not there")
+	}
+}
+
+func TestReadRefusesWhatIsNoPrivateFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("12345"), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, test := range map[string]struct {
+		path string
+		want error
+	}{
+		"absent":      {filepath.Join(dir, "none"), errors.NotFound},
+		"a directory": {dir, errors.NotValid},
+		"readable":    {write("readable", 0o644), errors.NotValid},
+		"too large":   {write("large", 0o600), errors.NotValid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Read(test.path, 4); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}

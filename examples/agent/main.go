@@ -1,0 +1,162 @@
+// Command agent is a whole host agent in one program: an example of how sutler's
+// operator provisioner is embedded, and something to play with.
+//
+//	agent --model DIR             keep operators running for a model
+//	agent --model DIR --report    print what the agent on that model is doing
+//	agent demo                    play a story on a temporary model
+//
+// The controller, which real agents reach over a network, is a directory that a
+// person edits; operators are processes of this machine. README.md beside this
+// file tells how to use it. To see how the parts are wired together begin with
+// manifolds.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/juju/clock"
+	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/examples/agent/internal/demo"
+	"github.com/sutler-dev/sutler/examples/agent/internal/operatorcmd"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	// exitUsage is for what whoever started the program can mend: flags and
+	// the model's settings.
+	exitUsage = 2
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the program. Whatever goes wrong is one line on stderr.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := dispatch(ctx, args, stdout, stderr)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "agent: %v\n", err)
+	if errors.Is(err, errors.BadRequest) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+const usage = `usage: agent --model DIR [--keep-operators] [--debug]
+       agent --model DIR --report
+       agent demo
+
+  --model DIR        the directory of the model; see README.md for its files
+  --keep-operators   leave the operators running when the agent is stopped
+  --debug            log everything
+  --report           print the report of the agent that runs on the model
+
+The agent runs until SIGTERM or Ctrl-C. Exit code 2 means wrong flags or a model
+that cannot be used, 1 any other failure.
+`
+
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "demo":
+			return demoMain(ctx, args[1:], stdout)
+		case "operator":
+			return operatorMain(ctx, args[1:], stderr)
+		}
+	}
+	return agentMain(ctx, args, stdout, stderr)
+}
+
+// agentMain is the agent itself, or the report of one that runs.
+func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var opts agentOptions
+	flags := newFlags("agent")
+	flags.StringVar(&opts.model, "model", "", "")
+	flags.BoolVar(&opts.keepOperators, "keep-operators", false, "")
+	debug := flags.Bool("debug", false, "")
+	showReport := flags.Bool("report", false, "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	switch {
+	case opts.model == "":
+		return errors.BadRequestf("--model DIR is missing (agent --help tells more)")
+	case *showReport && (opts.keepOperators || *debug):
+		return errors.BadRequestf("--report goes with --model alone")
+	case *showReport:
+		return printReport(ctx, opts.model, stdout)
+	}
+	opts.logger = newLogger(stderr, *debug)
+	return runAgent(ctx, opts)
+}
+
+// operatorMain is what the agent starts for every application.
+func operatorMain(ctx context.Context, args []string, stderr io.Writer) error {
+	config := operatorcmd.Config{Clock: clock.WallClock, Logger: newLogger(stderr, false)}
+	flags := newFlags("operator")
+	flags.StringVar(&config.Dir, "dir", "", "")
+	flags.StringVar(&config.Application, "application", "", "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := config.Validate(); err != nil {
+		return errors.NewBadRequest(err, "operator")
+	}
+	return errors.Annotate(operatorcmd.Run(ctx, config), "operator")
+}
+
+func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
+	if err := parse(newFlags("demo"), args); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return errors.Trace(err)
+	}
+	return demo.Run(ctx, demo.Config{Program: program, Out: stdout})
+}
+
+// newFlags returns a set that complains by its error only.
+func newFlags(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	return flags
+}
+
+func parse(flags *flag.FlagSet, args []string) error {
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return errors.NewBadRequest(err, "")
+	case flags.NArg() > 0:
+		return errors.BadRequestf("%q is not understood (agent --help tells more)", flags.Arg(0))
+	}
+	return nil
+}
+
+func newLogger(w io.Writer, debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
