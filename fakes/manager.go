@@ -69,7 +69,10 @@ type record struct {
 
 	terminating bool
 	termination Termination
-	end         clock.Timer
+	// until is when a deletion that takes time is over, else zero; end
+	// tells watchers then.
+	until time.Time
+	end   clock.Timer
 }
 
 // tally counts what was done to one application's operator, whether it is
@@ -191,7 +194,7 @@ func (s *managerState) write(method, app, agentPath string, cfg *operator.Config
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	rec := s.records[app]
+	rec := s.record(app)
 	if rec == nil {
 		rec = &record{}
 	}
@@ -246,7 +249,7 @@ func (r *record) start(agentPath string, now time.Time) {
 // delete starts or continues a deletion; half takes only the operator and
 // leaves its configuration.
 func (s *managerState) delete(app string, half bool) {
-	rec := s.records[app]
+	rec := s.record(app)
 	switch {
 	case rec == nil || rec.terminating:
 	case half:
@@ -263,10 +266,23 @@ func (s *managerState) delete(app string, half bool) {
 		s.change(app, func() {
 			rec.terminating, rec.termination = true, t
 			if t.For > 0 && !t.Forever {
+				rec.until = s.clock.Now().Add(t.For)
 				rec.end = s.clock.AfterFunc(t.For, func() { s.finish(app, rec) })
 			}
 		})
 	}
+}
+
+// record returns what there is of the operator. A deletion whose time is over
+// has ended, also when its timer comes later in the same instant.
+func (s *managerState) record(app string) *record {
+	rec := s.records[app]
+	if rec != nil && !rec.until.IsZero() && !s.clock.Now().Before(rec.until) {
+		rec.until = time.Time{}
+		s.remove(app)
+		return nil
+	}
+	return rec
 }
 
 // finish ends the deletion of the record, if it is still that one.

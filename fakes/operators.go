@@ -48,7 +48,7 @@ type staleView struct {
 
 // view is what there is now.
 func (s *managerState) view(app string) view {
-	rec := s.records[app]
+	rec := s.record(app)
 	if rec == nil {
 		return view{}
 	}
@@ -189,7 +189,7 @@ func (m *Manager) State(app string) operator.State {
 func (m *Manager) Config(app string) *operator.Config {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
-	rec := m.state.records[app]
+	rec := m.state.record(app)
 	if rec == nil || rec.stored == nil {
 		return nil
 	}

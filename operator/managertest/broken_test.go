@@ -60,107 +60,110 @@ type everything interface {
 	operator.Watcher
 }
 
-// variants are managers with one mistake each, and the checks that must see
-// it.
-var variants = map[string]struct {
+// variant is a manager with one mistake, and the checks that must see it.
+type variant struct {
 	broken func(m *fakes.Manager) operator.Manager
 	seenBy []string
-}{
-	"looks for conflicts nowhere": {
-		func(m *fakes.Manager) operator.Manager { return noConflicts{m} },
-		[]string{
-			"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "OfConcurrentUpdatesOneWins",
-			"StagingOverAnotherConfigIsAConflict", "OfSeveralFirstStagersOneWins", "OfSeveralNextStagersOneWins",
+}
+
+func variants() map[string]variant {
+	return map[string]variant{
+		"looks for conflicts nowhere": {
+			func(m *fakes.Manager) operator.Manager { return noConflicts{m} },
+			[]string{
+				"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "OfConcurrentUpdatesOneWins",
+				"StagingOverAnotherConfigIsAConflict", "OfSeveralFirstStagersOneWins", "OfSeveralNextStagersOneWins",
+			},
 		},
-	},
-	"makes the operator anew on each Ensure": {
-		func(m *fakes.Manager) operator.Manager { return remakes{m} },
-		[]string{"SecondEnsureWithEqualConfigChangesNothing", "Issue/RepeatedEnsureWritesNothing"},
-	},
-	"leaves the configuration behind": {
-		func(m *fakes.Manager) operator.Manager { return litters{m} },
-		[]string{"DeletedOperatorGoesAway", "EnsureAfterDeletionMakesANewOne", "Issue/DeployRemoveLoop"},
-	},
-	"takes a half-made operator for a whole one": {
-		func(m *fakes.Manager) operator.Manager { return halfIsWhole{m} },
-		[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "StagedConfigIsShownWithItsGeneration"},
-	},
-	"calls a half-made operator terminating": {
-		func(m *fakes.Manager) operator.Manager { return halfIsTerminating{m} },
-		[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist"},
-	},
-	"shows half-made operators to nobody": {
-		func(m *fakes.Manager) operator.Manager { return halfIsNothing{m} },
-		[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
-	},
-	"keeps the caller's config": {
-		func(m *fakes.Manager) operator.Manager {
-			return &shares{everything: m, given: map[string]*operator.Config{}}
+		"makes the operator anew on each Ensure": {
+			func(m *fakes.Manager) operator.Manager { return remakes{m} },
+			[]string{"SecondEnsureWithEqualConfigChangesNothing", "Issue/RepeatedEnsureWritesNothing"},
 		},
-		[]string{"ConfigsAreNotShared"},
-	},
-	"quotes what it was given in an error": {
-		func(m *fakes.Manager) operator.Manager { return quotes{m} },
-		[]string{"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "ImpossibleConfigsAreRefusedAndNothingIsMade"},
-	},
-	"takes absence for an error": {
-		func(m *fakes.Manager) operator.Manager { return absenceFails{m} },
-		[]string{
-			"AbsentOperatorIsZeroStateAndNotFound", "DeletingTheAbsentIsSuccess", "Issue/ReadDuringRemovalIsAnOutcome",
+		"leaves the configuration behind": {
+			func(m *fakes.Manager) operator.Manager { return litters{m} },
+			[]string{"DeletedOperatorGoesAway", "EnsureAfterDeletionMakesANewOne", "Issue/DeployRemoveLoop"},
 		},
-	},
-	"never hears that it was cancelled": {
-		func(m *fakes.Manager) operator.Manager { return deaf{m} },
-		[]string{"CancelledContextIsAnErrorAndNothingIsDone"},
-	},
-	"takes any name": {
-		func(m *fakes.Manager) operator.Manager { return renames{m, tame} },
-		[]string{"InvalidNamesAreRefusedAndNothingIsMade"},
-	},
-	"cuts long names": {
-		func(m *fakes.Manager) operator.Manager {
-			return renames{m, func(app string) string { return app[:min(len(app), 52)] }}
+		"takes a half-made operator for a whole one": {
+			func(m *fakes.Manager) operator.Manager { return halfIsWhole{m} },
+			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "StagedConfigIsShownWithItsGeneration"},
 		},
-		[]string{"Issue/LongNamesWorkAndDoNotClash"},
-	},
-	"refuses long names": {
-		func(m *fakes.Manager) operator.Manager {
-			return renames{m, func(app string) string { return app + strings.Repeat("x", facade.MaxApplicationName-52) }}
+		"calls a half-made operator terminating": {
+			func(m *fakes.Manager) operator.Manager { return halfIsTerminating{m} },
+			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist"},
 		},
-		[]string{"Issue/LongNamesWorkAndDoNotClash"},
-	},
-	"lists what is not its own": {
-		func(m *fakes.Manager) operator.Manager { return listsTwice{m} },
-		[]string{"WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
-	},
-	"watches without a baseline": {
-		func(m *fakes.Manager) operator.Manager { return noBaseline{m} },
-		[]string{"WatcherTellsTheBaselineThenChanges", "WatcherEndsWhenKilled"},
-	},
-	"watches once": {
-		func(m *fakes.Manager) operator.Manager { return silent{m} },
-		[]string{"WatcherTellsTheBaselineThenChanges"},
-	},
-	"takes impossible configs": {
-		func(m *fakes.Manager) operator.Manager { return fillsIn{m} },
-		[]string{"ImpossibleConfigsAreRefusedAndNothingIsMade", "ImpossibleConfigsLeaveAnOperatorAlone"},
-	},
-	"stages by starting": {
-		func(m *fakes.Manager) operator.Manager { return stageStarts{m} },
-		[]string{"StagedConfigIsShownWithItsGeneration"},
-	},
-	"takes all operators away with one": {
-		func(m *fakes.Manager) operator.Manager { return deletesAll{m} },
-		[]string{"DeletedOperatorGoesAway"},
-	},
-	"mixes up its files": {
-		func(m *fakes.Manager) operator.Manager { return swaps{m} },
-		[]string{"EnsuredOperatorIsThereAndShowsItsConfig"},
-	},
+		"shows half-made operators to nobody": {
+			func(m *fakes.Manager) operator.Manager { return halfIsNothing{m} },
+			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
+		},
+		"keeps the caller's config": {
+			func(m *fakes.Manager) operator.Manager {
+				return &shares{everything: m, given: map[string]*operator.Config{}}
+			},
+			[]string{"ConfigsAreNotShared"},
+		},
+		"quotes what it was given in an error": {
+			func(m *fakes.Manager) operator.Manager { return quotes{m} },
+			[]string{"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "ImpossibleConfigsAreRefusedAndNothingIsMade"},
+		},
+		"takes absence for an error": {
+			func(m *fakes.Manager) operator.Manager { return absenceFails{m} },
+			[]string{
+				"AbsentOperatorIsZeroStateAndNotFound", "DeletingTheAbsentIsSuccess", "Issue/ReadDuringRemovalIsAnOutcome",
+			},
+		},
+		"never hears that it was cancelled": {
+			func(m *fakes.Manager) operator.Manager { return deaf{m} },
+			[]string{"CancelledContextIsAnErrorAndNothingIsDone"},
+		},
+		"takes any name": {
+			func(m *fakes.Manager) operator.Manager { return renames{m, tame} },
+			[]string{"InvalidNamesAreRefusedAndNothingIsMade"},
+		},
+		"cuts long names": {
+			func(m *fakes.Manager) operator.Manager {
+				return renames{m, func(app string) string { return app[:min(len(app), 52)] }}
+			},
+			[]string{"Issue/LongNamesWorkAndDoNotClash"},
+		},
+		"refuses long names": {
+			func(m *fakes.Manager) operator.Manager {
+				return renames{m, func(app string) string { return app + strings.Repeat("x", facade.MaxApplicationName-52) }}
+			},
+			[]string{"Issue/LongNamesWorkAndDoNotClash"},
+		},
+		"lists what is not its own": {
+			func(m *fakes.Manager) operator.Manager { return listsTwice{m} },
+			[]string{"WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
+		},
+		"watches without a baseline": {
+			func(m *fakes.Manager) operator.Manager { return noBaseline{m} },
+			[]string{"WatcherTellsTheBaselineThenChanges", "WatcherEndsWhenKilled"},
+		},
+		"watches once": {
+			func(m *fakes.Manager) operator.Manager { return silent{m} },
+			[]string{"WatcherTellsTheBaselineThenChanges"},
+		},
+		"takes impossible configs": {
+			func(m *fakes.Manager) operator.Manager { return fillsIn{m} },
+			[]string{"ImpossibleConfigsAreRefusedAndNothingIsMade", "ImpossibleConfigsLeaveAnOperatorAlone"},
+		},
+		"stages by starting": {
+			func(m *fakes.Manager) operator.Manager { return stageStarts{m} },
+			[]string{"StagedConfigIsShownWithItsGeneration"},
+		},
+		"takes all operators away with one": {
+			func(m *fakes.Manager) operator.Manager { return deletesAll{m} },
+			[]string{"DeletedOperatorGoesAway"},
+		},
+		"mixes up its files": {
+			func(m *fakes.Manager) operator.Manager { return swaps{m} },
+			[]string{"EnsuredOperatorIsThereAndShowsItsConfig"},
+		},
+	}
 }
 
 func TestBrokenManagersAreCaught(t *testing.T) {
-	for name, v := range variants {
+	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
 			var seenBy []string
 			for _, check := range managertest.Checks() {
