@@ -135,14 +135,20 @@ func (c *checker) state(app string) operator.State {
 	return state
 }
 
-// operator returns what Operator shows, and ends the check when that is not
-// as it must always be.
+// operator returns what Operator shows once it finds something, since reads
+// may lag behind writes, and ends the check when that is not as it must always
+// be.
 func (c *checker) operator(app string) *operator.Operator {
 	c.Helper()
-	op, err := c.tryOperator(app)
+	var op *operator.Operator
+	c.eventually(fmt.Sprintf("Operator(%q) found", app), func() string {
+		var err error
+		if op, err = c.tryOperator(app); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	switch {
-	case err != nil:
-		c.fatalf("Operator(%q): %v", app, err)
 	case op == nil:
 		c.fatalf("Operator(%q) is nil without an error", app)
 	case op.Config == nil:
@@ -176,16 +182,23 @@ func (c *checker) stage(app string, cfg *operator.Config) string {
 	return gen
 }
 
-// shows compares what Operator shows of the files with cfg, and returns the
-// generation.
+// shows waits until Operator shows the files of cfg, and returns the generation
+// that it shows with them.
 func (c *checker) shows(app string, cfg *operator.Config) string {
 	c.Helper()
-	got := c.operator(app).Config
-	if !got.AgentConf.Equal(cfg.AgentConf) {
-		c.Errorf("Operator(%q) shows another AgentConf than was stored last", app)
-	}
-	if !got.OperatorInfo.Equal(cfg.OperatorInfo) {
-		c.Errorf("Operator(%q) shows another OperatorInfo than was stored last", app)
+	var got *operator.Config
+	last := c.poll(func() string {
+		got = c.operator(app).Config
+		switch {
+		case !got.AgentConf.Equal(cfg.AgentConf):
+			return "another AgentConf"
+		case !got.OperatorInfo.Equal(cfg.OperatorInfo):
+			return "another OperatorInfo"
+		}
+		return ""
+	})
+	if last != "" {
+		c.Errorf("Operator(%q) shows %s than was stored last", app, last)
 	}
 	return got.Generation
 }
@@ -201,6 +214,48 @@ func (c *checker) absent(app string) {
 	if why := c.presence(app); why != "" {
 		c.Errorf("operator of %q: %s", app, why)
 	}
+}
+
+// lists waits until the Lister lists each of the applications once.
+func (c *checker) lists(apps ...string) {
+	c.Helper()
+	c.eventually("applications listed once each", func() string {
+		names, err := c.Manager.(operator.Lister).Operators(c.Context())
+		if c.looked("Operators", err) != nil {
+			return err.Error()
+		}
+		for _, app := range apps {
+			if n := count(names, app); n != 1 {
+				return fmt.Sprintf("%q is listed %d times", app, n)
+			}
+		}
+		return ""
+	})
+}
+
+// unlisted waits until the Lister does not list the application.
+func (c *checker) unlisted(app string) {
+	c.Helper()
+	c.eventually(fmt.Sprintf("%q listed no more", app), func() string {
+		names, err := c.Manager.(operator.Lister).Operators(c.Context())
+		if c.looked("Operators", err) != nil {
+			return err.Error()
+		}
+		if count(names, app) != 0 {
+			return "it is listed"
+		}
+		return ""
+	})
+}
+
+func count(names []string, name string) int {
+	n := 0
+	for _, s := range names {
+		if s == name {
+			n++
+		}
+	}
+	return n
 }
 
 // presence says what is there of an operator that should be gone.
@@ -264,7 +319,14 @@ func (c *checker) made(app string, cfg *operator.Config) string {
 // says, whatever is there: it reads, ensures, and looks, until it is so.
 func (c *checker) remade(app string, cfg *operator.Config) {
 	c.Helper()
-	c.eventually(fmt.Sprintf("operator of %q made anew", app), func() string {
+	if last := c.remaking(app, cfg); last != "" {
+		c.fatalf("operator of %q made anew: not within %v: %s", app, c.Budget, last)
+	}
+}
+
+// remaking is remade for any goroutine: it says what is missing in the end.
+func (c *checker) remaking(app string, cfg *operator.Config) string {
+	return c.poll(func() string {
 		next := cfg.Clone()
 		if op, err := c.tryOperator(app); err == nil && op != nil && op.Config != nil {
 			next.Generation = op.Config.Generation

@@ -109,6 +109,28 @@ func TestSlowFakeManagerPasses(t *testing.T) {
 	}
 }
 
+// So does one whose reads lag behind its writes.
+func TestFakeManagerWithStaleReadsPasses(t *testing.T) {
+	for name, stale := range map[string]func(*fakes.Manager){
+		"for some reads": func(m *fakes.Manager) { m.SetStale(3, 0) },
+		"for a while":    func(m *fakes.Manager) { m.SetStale(0, 2*time.Second) },
+		"and slow deletion": func(m *fakes.Manager) {
+			m.SetStale(2, time.Second)
+			m.SetTermination(fakes.Termination{For: time.Second})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbles(t, func(*testing.T) managertest.Harness {
+				m := newFake()
+				stale(m)
+				h := harness(m, full)
+				h.Poll, h.Loops = 250*time.Millisecond, 5
+				return h
+			})
+		})
+	}
+}
+
 func TestHarnessWithoutManagerFails(t *testing.T) {
 	r := run(t, managertest.Checks()[0], managertest.Harness{})
 	if !r.failed() {

@@ -24,39 +24,12 @@ func checkLister(c *checker) {
 		c.halfMade(half, c.config(half, 1))
 		want = append(want, half)
 	}
-	list := func() []string {
-		c.Helper()
-		names, err := c.Manager.(operator.Lister).Operators(c.Context())
-		if err != nil {
-			c.fatalf("Operators: %v", err)
-		}
-		return names
-	}
-	names := list()
-	for _, app := range want {
-		if n := count(names, app); n != 1 {
-			c.Errorf("Operators lists %q %d times, want once", app, n)
-		}
-	}
-	if slices.Contains(names, never) {
-		c.Errorf("Operators lists %q, of which there is nothing", never)
-	}
+	c.lists(want...)
+	c.unlisted(never)
 	for _, app := range want {
 		c.removed(app)
-		if slices.Contains(list(), app) {
-			c.Errorf("Operators lists %q, which is gone", app)
-		}
+		c.unlisted(app)
 	}
-}
-
-func count(names []string, name string) int {
-	n := 0
-	for _, s := range names {
-		if s == name {
-			n++
-		}
-	}
-	return n
 }
 
 func watchingChecks() []Check {
