@@ -163,7 +163,8 @@ type passwordPlan struct {
 	stage bool
 	// mark the staged configuration as not yet told. Without the mark a
 	// crash after staging would leave an operator that fully exists with a
-	// password that its controller never heard of.
+	// password that its controller never heard of. It needs not exist before:
+	// where only the configuration was missing, staging completes it.
 	mark bool
 }
 
@@ -172,6 +173,7 @@ type passwordFacts struct {
 	stored   bool // the stored agent.conf has a password
 	untold   bool // and a mark that the controller was not told
 	exists   bool // the operator fully exists
+	part     bool // there is a part of it
 	misled   bool // this worker told the controller another one
 	canStage bool // the manager is an operator.Stager
 }
@@ -185,6 +187,6 @@ func planPassword(f passwordFacts) passwordPlan {
 		tell: !f.stored || !f.exists || f.untold || f.misled,
 	}
 	plan.stage = plan.mint && f.canStage
-	plan.mark = plan.stage && f.exists
+	plan.mark = plan.stage && (f.exists || f.part)
 	return plan
 }

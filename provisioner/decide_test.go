@@ -168,9 +168,9 @@ func TestDecideEnds(t *testing.T) {
 
 // TestPlanPassword states the protocol's rules over every combination of facts.
 func TestPlanPassword(t *testing.T) {
-	for i := range 32 {
+	for i := range 64 {
 		f := passwordFacts{
-			stored: i&1 > 0, untold: i&2 > 0, exists: i&4 > 0, misled: i&8 > 0, canStage: i&16 > 0,
+			stored: i&1 > 0, untold: i&2 > 0, exists: i&4 > 0, misled: i&8 > 0, canStage: i&16 > 0, part: i&32 > 0,
 		}
 		plan := planPassword(f)
 		rules := []struct {
@@ -187,7 +187,10 @@ func TestPlanPassword(t *testing.T) {
 				!(f.stored && f.exists && !f.untold && !f.misled) || !plan.tell,
 			},
 			{"what is minted is staged first where that can be", plan.stage == (plan.mint && f.canStage)},
-			{"only what is staged for an operator that exists needs the mark", plan.mark == (plan.stage && f.exists)},
+			{
+				"only what is staged for an operator that exists, or that exists by being staged, needs the mark",
+				plan.mark == (plan.stage && (f.exists || f.part)),
+			},
 		}
 		for _, rule := range rules {
 			if !rule.holds {

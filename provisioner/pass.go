@@ -340,7 +340,9 @@ func (p *pass) inputs() *inputs {
 // passwordFacts returns the stored password, if there is one, and what the plan
 // for it depends on.
 func (p *pass) passwordFacts(previous *agentconf.Config) (facade.Secret, passwordFacts) {
-	facts := passwordFacts{exists: p.seen.state.Exists, canStage: p.w.stager != nil}
+	facts := passwordFacts{
+		exists: p.seen.state.Exists, part: p.seen.operator.operator != nil, canStage: p.w.stager != nil,
+	}
 	var password facade.Secret
 	if previous != nil {
 		password = previous.Password()

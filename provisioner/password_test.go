@@ -146,27 +146,36 @@ func TestUnreadableConfigurationGetsANewPassword(t *testing.T) {
 	}
 }
 
-// The password of an operator that fully exists was replaced in store, and the
-// worker died before it told the controller.
-func TestStagedPasswordOfAnExistingOperatorIsToldAfterACrash(t *testing.T) {
-	story(t, func(w *world) {
-		w.controller.AddApplication("mysql", fakes.App{})
-		w.start()
-		w.stop()
-		w.corrupt("mysql", func(string) string { return "gone" })
-		w.faults.Add(fakes.Rule{Method: "SetPasswords", Times: fakes.Always, Effect: fakes.Effect{Err: boom}})
-		w.start()
-		w.stop()
-		if !w.exists("mysql") || w.controller.Login("mysql", w.conf("mysql").Password()) == nil {
-			t.Fatal("the story is not told as it should be")
-		}
-		w.faults.Clear()
-		w.start()
-		w.provisioned("mysql")
-		if values := w.conf("mysql").Values; len(values) != 0 {
-			t.Errorf("marks are left: %v", values)
-		}
-	})
+// The password of an operator that is there was replaced in store, and the
+// worker died before it told the controller. Where only the configuration was
+// missing, the operator fully exists by the staging alone.
+func TestStagedPasswordOfAnOperatorThatIsThereIsToldAfterACrash(t *testing.T) {
+	harm := map[string]func(w *world){
+		"corrupt": func(w *world) { w.corrupt("mysql", func(string) string { return "gone" }) },
+		"lost":    func(w *world) { w.manager.VanishConfig("mysql") },
+	}
+	for about, harm := range harm {
+		t.Run(about, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.controller.AddApplication("mysql", fakes.App{})
+				w.start()
+				w.stop()
+				harm(w)
+				w.faults.Add(fakes.Rule{Method: "SetPasswords", Times: fakes.Always, Effect: fakes.Effect{Err: boom}})
+				w.start()
+				w.stop()
+				if !w.exists("mysql") || w.controller.Login("mysql", w.conf("mysql").Password()) == nil {
+					t.Fatal("the story is not told as it should be")
+				}
+				w.faults.Clear()
+				w.start()
+				w.provisioned("mysql")
+				if values := w.conf("mysql").Values; len(values) != 0 {
+					t.Errorf("marks are left: %v", values)
+				}
+			})
+		})
+	}
 }
 
 // Without a Stager, another worker got its own password stored between our
