@@ -202,18 +202,23 @@ func newBench(t testing.TB) *bench {
 	b.config = testConfig(b.dir)
 	b.config.Logger = slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.Cleanup(func() {
-		if b.manager != nil {
-			b.kill()
-		}
-		for _, pid := range b.running() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			_, _ = syscall.Wait4(pid, nil, 0, nil) // if it is our child
-		}
+		b.finish()
 		if t.Failed() {
 			t.Logf("the log:\n%s", b.logs)
 		}
 	})
 	return b
+}
+
+// finish leaves nothing running.
+func (b *bench) finish() {
+	if b.manager != nil {
+		b.kill()
+	}
+	for _, pid := range b.running() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_, _ = syscall.Wait4(pid, nil, 0, nil) // if it is our child
+	}
 }
 
 // start makes a manager, with whatever config the test has made of it.
@@ -310,7 +315,16 @@ func (b *bench) born(app string, n int) birth {
 	return b.births(app)[n-1]
 }
 
-// running finds the living processes that work in the bench's directory.
+// last returns the application's last process that came up, zero for none.
+func (b *bench) last(app string) birth {
+	births := b.births(app)
+	if len(births) == 0 {
+		return birth{}
+	}
+	return births[len(births)-1]
+}
+
+// running finds the living processes of the bench's operators.
 func (b *bench) running() []int {
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
@@ -319,8 +333,12 @@ func (b *bench) running() []int {
 		if err != nil {
 			continue
 		}
-		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
-		if err == nil && strings.HasPrefix(cwd, b.dir+"/") && isRunning(pid) {
+		// By where it works, and by what it was told, in case the
+		// directory was moved.
+		cwd, _ := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
+		args, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		ours := strings.HasPrefix(cwd, b.dir+"/") || strings.Contains(string(args), operatorRole) && strings.Contains(string(args), b.dir+"/")
+		if ours && isRunning(pid) {
 			pids = append(pids, pid)
 		}
 	}
@@ -332,7 +350,8 @@ func (b *bench) runningFor(app string) []int {
 	var pids []int
 	for _, pid := range b.running() {
 		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		if cwd == b.path(app) {
+		s, err := procfs{dir: "/proc"}.stat(pid)
+		if cwd == b.path(app) && err == nil && s.pgrp == pid {
 			pids = append(pids, pid)
 		}
 	}
@@ -381,4 +400,15 @@ func (b *bench) gone(app string) {
 		_, err := os.Lstat(b.path(app))
 		return os.IsNotExist(err) && len(b.runningFor(app)) == 0 && b.state(app) == operator.State{}
 	})
+}
+
+// contextUntil returns a context that is cancelled when ok says so.
+func contextUntil(t *testing.T, ok func() bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ; ctx.Err() == nil && !ok(); time.Sleep(2 * time.Millisecond) {
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }

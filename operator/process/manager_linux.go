@@ -174,7 +174,8 @@ func (m *Manager) load() error {
 	for _, name := range entries.apps {
 		u := newUnit(name)
 		if err := m.read(u); err != nil {
-			return errors.Annotatef(err, "reading the record of %q", name)
+			// Its supervisor says so, and looks again until it can be read.
+			u.stored = false
 		}
 		m.units[name] = u
 	}
@@ -209,11 +210,9 @@ func (m *Manager) entries() (found entries, err error) {
 		case facade.ValidateApplicationName(name) != nil:
 			found.foreign = append(found.foreign, name)
 		default:
-			ours, err := m.hasRecord(name)
-			if err != nil {
-				return found, err
-			}
-			if ours {
+			// One that cannot be looked at is taken for ours: it is nobody
+			// else's trouble, and touched by nobody.
+			if ours, err := m.hasRecord(name); ours || err != nil {
 				found.apps = append(found.apps, name)
 			} else {
 				found.foreign = append(found.foreign, name)

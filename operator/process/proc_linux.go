@@ -38,18 +38,22 @@ func openProcfs(dir string) (procfs, error) {
 
 // stat is what is needed of /proc/PID/stat.
 type stat struct {
-	state byte
-	pgrp  int
-	start uint64
+	state   byte
+	pgrp    int
+	threads int
+	start   uint64
 }
 
-// dead is a process that runs no more, whether or not its parent has noticed.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+// dead is a process that runs no more, whether or not its parent has noticed. A
+// zombie with more than one thread has only lost its first one.
+func (s stat) dead() bool {
+	return s.state == 'Z' && s.threads <= 1 || s.state == 'X' || s.state == 'x'
+}
 
 // parseStat counts from the last parenthesis: the command before it is chosen
 // by the process and may hold anything.
 func parseStat(data []byte) (stat, error) {
-	const state, pgrp, start = 0, 2, 19
+	const state, pgrp, threads, start = 0, 2, 17, 19
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) <= start {
 		return stat{}, errors.NotValidf("process status of %d fields", len(fields))
@@ -58,11 +62,15 @@ func parseStat(data []byte) (stat, error) {
 	if err != nil {
 		return stat{}, errors.NotValidf("process group")
 	}
+	count, err := strconv.Atoi(string(fields[threads]))
+	if err != nil {
+		return stat{}, errors.NotValidf("number of threads")
+	}
 	ticks, err := strconv.ParseUint(string(fields[start]), 10, 64)
 	if err != nil {
 		return stat{}, errors.NotValidf("process start time")
 	}
-	return stat{state: fields[state][0], pgrp: group, start: ticks}, nil
+	return stat{state: fields[state][0], pgrp: group, threads: count, start: ticks}, nil
 }
 
 // stat returns fs.ErrNotExist for a process that is not there.

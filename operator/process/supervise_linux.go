@@ -16,11 +16,6 @@ import (
 // retryDelay is between two attempts at what failed for the disk's sake.
 const retryDelay = 5 * time.Second
 
-// isTaken says that a directory cannot be put where something else is.
-func isTaken(err error) bool {
-	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTDIR)
-}
-
 // supervise gives the unit a goroutine, if it has none, that carries out what
 // its record says. Called before anybody else knows the unit, or with its lock.
 func (m *Manager) supervise(u *unit) {
@@ -65,19 +60,24 @@ func (m *Manager) supervisorStep(u *unit) (wait time.Duration, more bool) {
 	}
 	ran := u.process != nil
 	trash := ""
-	if err := m.refresh(u); err != nil {
+	err := m.refresh(u)
+	if err != nil {
 		wait = m.trouble(u, "reading its record", err)
 	} else {
 		wait, trash = m.act(u)
 	}
-	more = u.stored || u.process != nil
+	more = u.stored || u.process != nil || err != nil
 	if !more {
 		u.supervised = false
 		m.forget(u)
 	}
 	u.publish(m.isHalted())
-	if ran && u.process == nil {
+	switch {
+	case ran && u.process == nil:
 		m.noteExit()
+	case !ran && u.process != nil:
+		// If it ended before the poll could know of it, nobody else tells.
+		u.wake()
 	}
 	u.unlock()
 

@@ -198,6 +198,7 @@ func (m *Manager) read(u *unit) error {
 		return err
 	}
 	u.stored = true
+	u.problem = ""
 	rec, err := decodeRecord(data)
 	if err != nil {
 		// Only half an operator, which the next Ensure makes whole. A
@@ -277,9 +278,9 @@ func (m *Manager) save(u *unit, rec record) error {
 // create makes the operator's directory, with rec in it, appear at once. It
 // refuses a place that is taken by what we did not make.
 func (m *Manager) create(u *unit, rec record) error {
-	if info, err := m.disk.root.Lstat(u.app); err == nil && !info.IsDir() {
+	if _, err := m.disk.root.Lstat(u.app); err == nil {
 		return errors.NotValidf("%q in the directory of operators (not ours)", u.app)
-	} else if err != nil && !isAbsent(err) {
+	} else if !isAbsent(err) {
 		return err
 	}
 	data, err := rec.encode()
@@ -293,14 +294,10 @@ func (m *Manager) create(u *unit, rec record) error {
 	}
 	err = m.disk.write(filepath.Join(making, recordName), data)
 	if err == nil {
-		// The kernel puts it in the place of an empty directory or none.
 		err = m.disk.rename(making, u.app)
 	}
 	if err != nil {
 		m.discard(making)
-		if isTaken(err) {
-			return errors.NotValidf("%q in the directory of operators (not ours)", u.app)
-		}
 		return errors.Annotate(err, "making the directory")
 	}
 	u.stored, u.rec, u.unsaved = true, rec, false
