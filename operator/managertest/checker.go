@@ -363,6 +363,18 @@ func (c *checker) removed(app string) {
 	})
 }
 
+// vanish takes the operator away behind the manager's back. The operator may be
+// writing to what is taken from under it, so once may not be enough.
+func (c *checker) vanish(app string) {
+	c.Helper()
+	c.eventually(fmt.Sprintf("operator of %q made to vanish", app), func() string {
+		if err := c.Vanish(app); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 // halfMade leaves the application with a configuration alone.
 func (c *checker) halfMade(app string, cfg *operator.Config) {
 	c.Helper()

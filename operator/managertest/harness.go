@@ -58,7 +58,8 @@ type Harness struct {
 	// it, a manager that is an operator.Stager stages.
 	HalfMake func(app string, cfg *operator.Config) error
 	// Vanish takes the application's operator away behind the manager's
-	// back, all of it or a part, but not its configuration alone.
+	// back, all of it or a part, but not its configuration alone. It is
+	// called again when it returns an error.
 	Vanish func(app string) error
 	// Writes returns how many effective changes the manager has made for
 	// the application since it was made.

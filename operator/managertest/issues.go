@@ -96,9 +96,7 @@ func checkNoHotLoop(c *checker) {
 func checkVanished(c *checker) {
 	app := c.app(0)
 	c.made(app, c.config(app, 1))
-	if err := c.Vanish(app); err != nil {
-		c.fatalf("Vanish(%q): %v", app, err)
-	}
+	c.vanish(app)
 	c.eventually("the operator not existing any more", func() string {
 		if state, err := c.tryState(app); err != nil {
 			return err.Error()
