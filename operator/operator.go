@@ -52,9 +52,10 @@ type Manager interface {
 
 // Watcher is an optional interface of a [Manager].
 type Watcher interface {
-	// WatchOperators names the operators that changed or vanished. A
-	// manager that cannot tell returns errors.NotSupported. The caller
-	// owns the watcher.
+	// WatchOperators names the operators of which something that
+	// OperatorExists tells, or their stored configuration, changed or
+	// vanished. A change of Status alone need not be told. A manager that
+	// cannot tell returns errors.NotSupported. The caller owns the watcher.
 	WatchOperators(ctx context.Context) (facade.StringsWatcher, error)
 }
 
@@ -121,6 +122,14 @@ type Status struct {
 }
 
 // Config is what an operator is made from.
+//
+// Its secrets show themselves as redacted to every marshaller: a manager that
+// stores a Config reveals and writes AgentConf and OperatorInfo by itself, in
+// private files or objects.
+//
+// When the stored AgentConf is lost or unreadable, the provisioner makes up a
+// new password. An operator that has an agent.conf of its own by then must, when
+// the controller refuses its own password, fall back on that of the stored one.
 type Config struct {
 	// ImageDetails, BaseImageDetails, Version and CharmStorage are as in
 	// facade.OperatorProvisioningInfo.
@@ -143,8 +152,9 @@ type Config struct {
 	// OperatorInfo that the caller was shown by Operator or StageOperator;
 	// empty says that it was shown none. A manager with revisions refuses
 	// cfg with ErrConflict when the stored revision is another one and
-	// what is stored differs from cfg in AgentConf or OperatorInfo. A
-	// manager without revisions always shows and ignores the empty one.
+	// what is stored differs from cfg in AgentConf or OperatorInfo; where
+	// nothing is stored, that is every one but the empty one. A manager
+	// without revisions always shows and ignores the empty one.
 	Generation string
 }
 

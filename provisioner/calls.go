@@ -7,6 +7,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/batch"
 	"github.com/sutler-dev/sutler/operator"
 )
 
@@ -85,9 +86,9 @@ func (d *deadline) issueCertificate(app string) (facade.OperatorCertificate, err
 // info and setPassword go by batches, which have deadlines of their own: a
 // caller may have to wait for the batch under way before its own begins.
 
-func (d *deadline) info(app string) (facade.ApplicationInfo, error) {
+func (d *deadline) info(bulk *batch.Batcher[string, facade.ApplicationInfo], app string) (facade.ApplicationInfo, error) {
 	d.timer.Reset(3 * d.w.config.CallTimeout)
-	info, err := d.w.bulk.Do(d.ctx, app)
+	info, err := bulk.Do(d.ctx, app)
 	return info, d.endFacade(err)
 }
 
@@ -107,8 +108,8 @@ func (d *deadline) operator(app string) (*operator.Operator, error) {
 	return op, d.end(err)
 }
 
-func (d *deadline) stageOperator(app, agentPath string, cfg *operator.Config) (string, error) {
-	generation, err := d.w.stager.StageOperator(d.begin(), app, agentPath, cfg)
+func (d *deadline) stageOperator(stager operator.Stager, app, agentPath string, cfg *operator.Config) (string, error) {
+	generation, err := stager.StageOperator(d.begin(), app, agentPath, cfg)
 	return generation, d.end(err)
 }
 

@@ -81,7 +81,8 @@ type Config struct {
 	// the operator manager; 30 s by default.
 	CallTimeout time.Duration
 	// StorageProviders are the providers of charm storage that the
-	// operator manager can serve; "kubernetes" by default.
+	// operator manager can serve; "kubernetes" by default, so that a host
+	// with another kind of manager has to name its own.
 	StorageProviders []string
 	// IsFatal tells which errors of the facade end the worker; by default
 	// those of the kind facade.ErrConnectionLost.
@@ -91,7 +92,7 @@ type Config struct {
 	// owned is never touched. It must not block.
 	Owns func(app string) bool
 	// DryRun makes the worker log and report what it would do, and do
-	// nothing.
+	// nothing; the applications count as settled.
 	DryRun bool
 	// Metrics hears of every pass; nil hears nothing.
 	Metrics Metrics

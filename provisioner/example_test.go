@@ -251,7 +251,7 @@ func ExampleOutcome_waiting() {
 	app := w.Report()["applications"].([]any)[0].(map[string]any)
 	fmt.Println(app["error"])
 	// Output:
-	// waiting <nil>
+	// waiting the previous operator is still terminating
 	// the previous operator is still terminating
 }
 

@@ -20,7 +20,8 @@ type Pass struct {
 	QueueWait time.Duration
 	// Duration is how long the pass took.
 	Duration time.Duration
-	// Err is why it failed, or nil.
+	// Err is why it failed, or what an application that is waiting or stuck
+	// waits for; nil when it is settled or forgotten.
 	Err error
 }
 
@@ -28,9 +29,11 @@ type Pass struct {
 type Outcome string
 
 const (
-	// OutcomeSettled: there is nothing more to do until something changes.
+	// OutcomeSettled: there is nothing more to do until something changes;
+	// in a dry run, nothing more than is reported.
 	OutcomeSettled Outcome = "settled"
-	// OutcomeForgotten: the application is gone and so is its operator.
+	// OutcomeForgotten: the application is gone and so is its operator, or
+	// it is not this worker's: Config.Owns says so.
 	OutcomeForgotten Outcome = "forgotten"
 	// OutcomeWaiting: something else has to end first; looked at again
 	// soon.

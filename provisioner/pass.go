@@ -8,6 +8,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/batch"
 	"github.com/sutler-dev/sutler/operator"
 	"github.com/sutler-dev/sutler/operator/agentconf"
 )
@@ -136,8 +137,11 @@ func failed(err error) result { return result{outcome: OutcomeFailed, err: err} 
 func permanent(err error) result { return result{outcome: OutcomePermanent, err: err} }
 
 func (p *pass) readLife() error {
-	if p.w.bulk != nil {
-		return p.readBulk()
+	if bulk, ok := p.w.bulk.get(); ok {
+		err := p.readBulk(bulk)
+		if !p.w.bulk.refused(err) {
+			return err
+		}
 	}
 	life, err := p.calls.life(p.app)
 	if errors.Is(err, errors.NotFound) {
@@ -150,8 +154,8 @@ func (p *pass) readLife() error {
 
 // readBulk reads life and format in one round trip, together with whoever else
 // is reading.
-func (p *pass) readBulk() error {
-	info, err := p.calls.info(p.app)
+func (p *pass) readBulk(bulk *batch.Batcher[string, facade.ApplicationInfo]) error {
+	info, err := p.calls.info(bulk, p.app)
 	if errors.Is(err, errors.NotFound) {
 		p.seen.life = &lifeSeen{gone: true}
 		return nil
@@ -291,12 +295,16 @@ func (p *pass) ensure() result {
 		password = mintPassword()
 	}
 	generation := stored.Generation
-	if plan.stage {
-		staged, err := p.stage(in, previous, password, plan.mark, operatorInfo, generation)
-		if err != nil {
+	if stager, ok := p.w.stager.get(); plan.stage && ok {
+		staged, err := p.stage(stager, in, previous, password, plan.mark, operatorInfo, generation)
+		switch {
+		case p.w.stager.refused(err):
+			// Then the controller is told first.
+		case err != nil:
 			return failed(err)
+		default:
+			generation = staged
 		}
-		generation = staged
 	}
 	agentConf, err := renderConf(in, previous, password, false)
 	if err != nil {
@@ -340,9 +348,8 @@ func (p *pass) inputs() *inputs {
 // passwordFacts returns the stored password, if there is one, and what the plan
 // for it depends on.
 func (p *pass) passwordFacts(previous *agentconf.Config) (facade.Secret, passwordFacts) {
-	facts := passwordFacts{
-		exists: p.seen.state.Exists, part: p.seen.operator.operator != nil, canStage: p.w.stager != nil,
-	}
+	facts := passwordFacts{exists: p.seen.state.Exists, part: p.seen.operator.operator != nil}
+	_, facts.canStage = p.w.stager.get()
 	var password facade.Secret
 	if previous != nil {
 		password = previous.Password()
@@ -410,14 +417,14 @@ func (p *pass) failedIssue(err error, now time.Time) result {
 
 // stage stores the new password before anybody is told of it.
 func (p *pass) stage(
-	in *inputs, previous *agentconf.Config, password facade.Secret, mark bool, operatorInfo facade.Secret, generation string,
+	stager operator.Stager, in *inputs, previous *agentconf.Config, password facade.Secret, mark bool, operatorInfo facade.Secret, generation string,
 ) (string, error) {
 	agentConf, err := renderConf(in, previous, password, mark)
 	if err != nil {
 		return "", err
 	}
 	cfg := newConfig(in.info, agentConf, operatorInfo, generation)
-	staged, err := p.calls.stageOperator(p.app, in.dataDir, cfg)
+	staged, err := p.calls.stageOperator(stager, p.app, in.dataDir, cfg)
 	if errors.Is(err, operator.ErrConflict) {
 		// Another worker staged first; its password is the one.
 		return "", errors.WithType(errors.Annotate(err, "staging the operator"), lookAgain)

@@ -96,11 +96,14 @@ func (w *Worker) lastResync() time.Time {
 // list has every operator looked at whose application is not tracked. Whether
 // that application is really gone is for its pass to ask.
 func (w *Worker) list(ctx context.Context) error {
-	lister, ok := w.config.OperatorManager.(operator.Lister)
+	lister, ok := w.lister.get()
 	if !ok {
 		return nil
 	}
 	apps, err := w.callList(ctx, lister)
+	if w.lister.refused(err) {
+		return nil
+	}
 	if w.isDying() {
 		return nil
 	}

@@ -25,13 +25,14 @@ type Worker struct {
 	catacomb catacomb.Catacomb
 	config   Config
 	seed     maphash.Seed // of the digests in the applications' memories
-	stager   operator.Stager
 	queue    *keyqueue.Queue[string]
+	stager   optional[operator.Stager]
 
 	// Set up before any pass runs.
 	passwords *batch.Batcher[facade.ApplicationPassword, struct{}]
-	bulk      *batch.Batcher[string, facade.ApplicationInfo] // nil without facade.BulkApplications
-	status    facade.StatusSetter                            // nil without
+	bulk      optional[*batch.Batcher[string, facade.ApplicationInfo]]
+	status    optional[facade.StatusSetter]
+	lister    optional[operator.Lister]
 
 	mu           sync.Mutex // guards what follows
 	applications map[string]*application
@@ -58,8 +59,9 @@ func New(config Config) (*Worker, error) {
 		applications: make(map[string]*application),
 		watchers:     make(map[string]*watcherState),
 	}
-	w.stager, _ = config.OperatorManager.(operator.Stager)
-	w.status, _ = config.Facade.(facade.StatusSetter)
+	w.stager.find(config.OperatorManager)
+	w.lister.find(config.OperatorManager)
+	w.status.find(config.Facade)
 	err = catacomb.Invoke(catacomb.Plan{Site: &w.catacomb, Work: w.loop})
 	if err != nil {
 		return nil, errors.Trace(err)
@@ -141,7 +143,7 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 		return errors.Trace(err)
 	}
 	if bulk, ok := w.config.Facade.(facade.BulkApplications); ok {
-		w.bulk, err = batch.New(batch.Config[string, facade.ApplicationInfo]{
+		infos, err := batch.New(batch.Config[string, facade.ApplicationInfo]{
 			Call: func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
 				infos, err := bulk.ApplicationsInfo(ctx, apps)
 				return matchInfos(apps, infos), err
@@ -151,8 +153,12 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 			Clock:   w.config.Clock,
 			Splits:  isAboutAnItem,
 		})
+		if err != nil {
+			return errors.Trace(err)
+		}
+		w.bulk.set(infos)
 	}
-	return errors.Trace(err)
+	return nil
 }
 
 // isAboutAnItem tells which failures of a whole batch may be the fault of one
@@ -161,7 +167,7 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 // add to the trouble.
 func isAboutAnItem(err error) bool {
 	for _, kind := range []error{
-		errors.NotFound, errors.NotValid, errors.BadRequest, errors.NotSupported,
+		errors.NotFound, errors.NotValid, errors.BadRequest,
 		errors.Unauthorized, errors.Forbidden, errors.AlreadyExists,
 	} {
 		if errors.Is(err, kind) {
@@ -229,18 +235,9 @@ func (w *Worker) serve(ctx context.Context) {
 			Delay:       item.Delay,
 			QueueWait:   started.Sub(item.Ready),
 			Duration:    now.Sub(started),
-			Err:         res.failure(),
+			Err:         res.err,
 		})
 	}
-}
-
-// failure returns the error of a result that is one; waiting has reasons, too.
-func (r result) failure() error {
-	switch r.outcome {
-	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
-		return r.err
-	}
-	return nil
 }
 
 // runPass runs one pass and keeps a panic in it from being anybody else's.
@@ -284,7 +281,8 @@ func (w *Worker) measure(pass Pass) {
 // tellStatus lets the application's users see what is wrong, once for each
 // change. A status that could not be set is set after the next pass.
 func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res result) {
-	if w.status == nil || w.config.DryRun || res.outcome == OutcomeForgotten {
+	setter, ok := w.status.get()
+	if !ok || w.config.DryRun || res.outcome == OutcomeForgotten {
 		return
 	}
 	status, message := facade.StatusProvisioned, ""
@@ -308,7 +306,10 @@ func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res
 	}()
 	calls := w.newDeadline(ctx)
 	defer calls.close()
-	err := calls.endFacade(w.status.SetProvisioningStatus(calls.begin(), app, status, message))
+	err := calls.endFacade(setter.SetProvisioningStatus(calls.begin(), app, status, message))
+	if w.status.refused(err) {
+		return
+	}
 	if err != nil && !errors.Is(err, errors.NotFound) {
 		if !w.isDying() {
 			w.log(ctx, slog.LevelDebug, "status not set", app, slog.String("error", err.Error()))

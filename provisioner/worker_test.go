@@ -533,3 +533,32 @@ func TestVanishedApplicationIsAnOutcomeAndNoError(t *testing.T) { // O27
 		})
 	}
 }
+
+// What answers that it is not supported after all is done without, and not
+// asked again.
+func TestOptionalInterfaceThatIsNotSupportedIsDoneWithout(t *testing.T) {
+	for _, method := range []string{"ApplicationsInfo", "StageOperator", "Operators", "SetProvisioningStatus"} {
+		t.Run(method, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.config.Concurrency = 1
+				w.faults.Add(fakes.Rule{Method: method, Times: fakes.Always, Effect: fakes.Effect{Err: errors.NotSupportedf("%s", method)}})
+				apps := []string{"mysql", "wordpress", "redis"}
+				for _, app := range apps {
+					w.controller.AddApplication(app, fakes.App{})
+				}
+				w.start()
+				w.after(time.Hour)
+				w.provisioned(apps...)
+				asked := 0
+				for _, c := range w.faults.Calls() {
+					if c.Method == method {
+						asked++
+					}
+				}
+				if asked != 1 {
+					t.Errorf("asked %d times, want once", asked)
+				}
+			})
+		})
+	}
+}

@@ -82,8 +82,38 @@ var arrows = []arrow{{
 	Libraries: libraries,
 	Why:       "the worker knows interfaces only: a back end or a fake that it knew would be in every agent",
 }, {
+	From:      "containersetup/container",
+	To:        []string{"facade"},
+	Libraries: []string{juErrors},
+	Why:       "whoever writes a back end needs the words and interfaces, and nothing of the workers",
+}, {
+	From:      "containersetup/hostprep",
+	To:        []string{"facade", "containersetup/container"},
+	Libraries: []string{juErrors, juClock},
+	Why:       "a host is prepared by what is injected; who asks for it is not known here",
+}, {
+	From:      "containersetup/containerprovisioner",
+	To:        []string{"facade", "containersetup/container", "containersetup/hostprep", "internal/keyqueue", "internal/batch"},
+	Libraries: libraries,
+	Why:       "the task knows interfaces only, and not the handler that starts it",
+}, {
+	From:      "containersetup/machinelock",
+	To:        []string{"containersetup/container"},
+	Libraries: []string{juErrors, juClock},
+	Why:       "an adapter knows the interface that it implements, not who uses it",
+}, {
+	From:      "containersetup/backendtest",
+	To:        []string{"facade", "containersetup/container"},
+	Libraries: []string{juErrors},
+	Why:       "the suite judges a back end by the interfaces alone",
+}, {
+	From:      "containersetup",
+	To:        []string{"facade", "containersetup/...", "enginelog"},
+	Libraries: libraries,
+	Why:       "the handler knows interfaces only: a back end that it knew would be in every agent",
+}, {
 	From:      "fakes",
-	To:        []string{"facade", "operator", "operator/agentconf"},
+	To:        []string{"facade", "operator", "operator/agentconf", "containersetup/container"},
 	Libraries: []string{juErrors, juClock, juWorker},
 	Why:       "fakes stand in for what the worker calls; knowing the worker, they would bend to it, and managers' authors would compile it",
 }, {
@@ -107,7 +137,7 @@ type ban struct {
 
 var bans = []ban{{
 	Import: "testing",
-	But:    []string{"operator/managertest"},
+	But:    []string{"operator/managertest", "containersetup/backendtest"},
 	Why:    "it registers flags and weighs down an agent's binary; only a suite that is called from tests needs it",
 }, {
 	Import: "net/http",
