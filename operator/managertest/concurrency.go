@@ -19,6 +19,8 @@ func concurrencyChecks() []Check {
 	}
 }
 
+// checkMany makes and deletes many at once, as a provisioner does after its
+// start on a model that is new to it.
 func checkMany(c *checker) {
 	apps := make([]string, c.Parallel)
 	for i := range apps {
@@ -43,6 +45,7 @@ func checkMany(c *checker) {
 	}
 }
 
+// checkSameApp has everybody want the same for one application.
 func checkSameApp(c *checker) {
 	app := c.app(0)
 	c.together(c.Parallel, func(int) {
@@ -61,6 +64,8 @@ func checkSameApp(c *checker) {
 	c.removed(app)
 }
 
+// checkReaders reads while another goroutine writes: a file that is written in
+// place is seen half-written sooner or later.
 func checkReaders(c *checker) {
 	app := c.app(0)
 	first, second := c.config(app, 1), c.config(app, 2)
@@ -99,6 +104,8 @@ func checkReaders(c *checker) {
 	c.removed(app)
 }
 
+// checkIsolation has one application fail all the time, beside one that is made
+// at the same time.
 func checkIsolation(c *checker) {
 	good, bad := c.app(0), c.app(1)
 	c.made(bad, c.config(bad, 1))

@@ -35,6 +35,9 @@ func (c *checker) generations(shown string) bool {
 	return shown != ""
 }
 
+// checkConflict is two provisioners that overlap for a while: what one has worked
+// out from an older configuration must not replace what the other has stored
+// meanwhile, since the controller has been told the password in there.
 func checkConflict(c *checker) {
 	app := c.app(0)
 	old := c.made(app, c.config(app, 1))
@@ -54,6 +57,8 @@ func checkConflict(c *checker) {
 	})
 }
 
+// checkEqualNoConflict is a provisioner that did not hear that its update was
+// taken, and sends it again with the generation of before.
 func checkEqualNoConflict(c *checker) {
 	app := c.app(0)
 	old := c.made(app, c.config(app, 1))
@@ -71,6 +76,8 @@ func checkEqualNoConflict(c *checker) {
 	c.made(app, other)
 }
 
+// checkOneUpdateWins has the updates race: comparing and storing must be one
+// step.
 func checkOneUpdateWins(c *checker) {
 	app := c.app(0)
 	gen := c.made(app, c.config(app, 0))

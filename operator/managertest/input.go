@@ -30,6 +30,8 @@ func invalidNames() []string {
 	}
 }
 
+// checkNames holds the manager to looking at names before they become a path,
+// a label or an argument.
 func checkNames(c *checker) {
 	for _, name := range invalidNames() {
 		if err := c.tryEnsure(name, c.config("valid", 1)); !errors.Is(err, errors.NotValid) {
@@ -81,6 +83,7 @@ func (c *checker) impossible(app string) map[string]*operator.Config {
 	}
 }
 
+// refuses fails the check unless every impossible configuration is refused.
 func (c *checker) refuses(app string) {
 	c.Helper()
 	for what, cfg := range c.impossible(app) {
@@ -96,12 +99,14 @@ func (c *checker) refuses(app string) {
 	}
 }
 
+// checkConfigs has nothing there before, and nothing must be there after.
 func checkConfigs(c *checker) {
 	app := c.app(0)
 	c.refuses(app)
 	c.absent(app)
 }
 
+// checkConfigsOver has an operator there, which a refused update must not touch.
 func checkConfigsOver(c *checker) {
 	app := c.app(0)
 	c.made(app, c.config(app, 1))
@@ -109,6 +114,8 @@ func checkConfigsOver(c *checker) {
 	c.shows(app, c.config(app, 1))
 }
 
+// checkCancelled is a worker that is being killed: what it has begun must come
+// back at once, and must not be done after all.
 func checkCancelled(c *checker) {
 	there, absent := c.app(0), c.app(1)
 	c.made(there, c.config(there, 1))

@@ -54,8 +54,7 @@ func needsInfoFile(h Harness) string {
 func checkLongNames(c *checker) {
 	var apps []string
 	for _, n := range []int{43, 44, 52, 53, 63, 64, 107, facade.MaxApplicationName} {
-		// Two of each length that differ only at the end, and a third of
-		// another length that begins like both.
+		// Two of each length that differ only at the end; all begin alike.
 		stem := c.prefix + "-" + strings.Repeat("x", n)
 		apps = append(apps, stem[:n-1]+"a", stem[:n-1]+"b")
 	}

@@ -31,6 +31,9 @@ func lifeCycleChecks() []Check {
 	}
 }
 
+// checkEnsure is the story that everything else builds on: an operator is made,
+// and what a provisioner reads of it afterwards is what it has stored, byte by
+// byte. That is how it finds the password again after a restart.
 func checkEnsure(c *checker) {
 	app := c.app(0)
 	c.made(app, c.config(app, 1))
@@ -49,6 +52,9 @@ func checkEnsure(c *checker) {
 	c.absent(c.app(1))
 }
 
+// checkSecondEnsure holds the promise that a provisioner relies on in every pass:
+// it ensures what is there already, and nothing may come of it, no write and
+// above all no restart of the operator.
 func checkSecondEnsure(c *checker) {
 	app := c.app(0)
 	gen := c.made(app, c.config(app, 1))
@@ -104,6 +110,9 @@ func (c *checker) unchanged(app string, f func()) {
 	}
 }
 
+// checkNotShared changes what it gave and what it got. A manager in memory that
+// keeps or hands out its own maps would be changed from outside, and under the
+// race detector says so.
 func checkNotShared(c *checker) {
 	app := c.app(0)
 	cfg, want := c.config(app, 1), c.config(app, 1)
@@ -125,6 +134,8 @@ func checkNotShared(c *checker) {
 	c.shows(app, want)
 }
 
+// checkUpdate goes through several updates, each based on what the one before
+// has left.
 func checkUpdate(c *checker) {
 	app := c.app(0)
 	gen := c.made(app, c.config(app, 1))
@@ -139,6 +150,8 @@ func checkUpdate(c *checker) {
 	}
 }
 
+// checkDelete looks at the neighbour, too: the names of both begin alike, which
+// is what a selector or a pattern that is too wide falls for.
 func checkDelete(c *checker) {
 	app, other := c.app(0), c.app(1)
 	c.made(app, c.config(app, 1))
@@ -151,6 +164,8 @@ func checkDelete(c *checker) {
 	c.shows(other, c.config(other, 1))
 }
 
+// checkDeleteAbsent is for a provisioner that was restarted after its deletion
+// was done and before it knew.
 func checkDeleteAbsent(c *checker) {
 	app := c.app(0)
 	for range 2 {
@@ -159,6 +174,8 @@ func checkDeleteAbsent(c *checker) {
 	}
 }
 
+// checkDeleteRepeated is for a provisioner that looks again and again until a
+// slow deletion is over.
 func checkDeleteRepeated(c *checker) {
 	app := c.app(0)
 	c.made(app, c.config(app, 1))
@@ -170,6 +187,8 @@ func checkDeleteRepeated(c *checker) {
 	c.absent(app)
 }
 
+// checkEnsureAfterDelete is an application that was removed and deployed again
+// under its name.
 func checkEnsureAfterDelete(c *checker) {
 	app := c.app(0)
 	c.made(app, c.config(app, 1))
@@ -179,6 +198,8 @@ func checkEnsureAfterDelete(c *checker) {
 	c.made(app, c.config(app, 2))
 }
 
+// checkRestart is a restart of the agent: the operators have not noticed, and
+// the new manager must find whole ones, half-made ones and no others.
 func checkRestart(c *checker) {
 	whole, half, gone := c.app(0), c.app(1), c.app(2)
 	c.made(whole, c.config(whole, 1))
@@ -211,6 +232,9 @@ func checkRestart(c *checker) {
 	c.removed(half)
 }
 
+// checkCancelledMidway leaves calls unfinished at different points; a deadline
+// of a provisioner does that in every day's work. Whatever is left must be what
+// the next call can finish or take away.
 func checkCancelledMidway(c *checker) {
 	app := c.app(0)
 	for i := range 8 {

@@ -71,7 +71,11 @@ func bubbles(t *testing.T, factory managertest.Factory) {
 }
 
 func TestFakeManagerPasses(t *testing.T) {
-	managertest.Run(t, func(*testing.T) managertest.Harness { return harness(newFake(), full) })
+	managertest.Run(t, func(*testing.T) managertest.Harness {
+		h := harness(newFake(), full)
+		h.Loops = managertest.DefaultLoops
+		return h
+	})
 }
 
 func TestFakeManagerPassesWithoutHooks(t *testing.T) {

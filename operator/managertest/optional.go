@@ -16,6 +16,8 @@ func listingChecks() []Check {
 	}
 }
 
+// checkLister is how a provisioner finds what was left by applications that were
+// removed while it was down; half-made ones are left over no less.
 func checkLister(c *checker) {
 	whole, half, never := c.app(0), c.app(1), c.app(2)
 	c.made(whole, c.config(whole, 1))
@@ -88,6 +90,9 @@ func (c *checker) told(w facade.StringsWatcher, app, what string) {
 	c.fatalf("%s: no event names %q within %v", what, app, c.Budget)
 }
 
+// checkWatcher wants every way in which an operator changes to be told. Events
+// may be merged and repeated, so the check waits for one that names the
+// application and ignores the others.
 func checkWatcher(c *checker) {
 	first, second := c.app(0), c.app(1)
 	gen := c.made(first, c.config(first, 1))
@@ -131,6 +136,8 @@ func (c *checker) drain(w facade.StringsWatcher) {
 	}
 }
 
+// checkWatcherEnds holds the manager's watchers to what a worker is: it can be
+// stopped, twice too, and then says that all was well.
 func checkWatcherEnds(c *checker) {
 	w, end := c.watch()
 	if w == nil {

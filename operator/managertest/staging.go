@@ -17,6 +17,10 @@ func halfMadeChecks() []Check {
 	}
 }
 
+// checkHalfMade is what a crash leaves that came after the configuration was
+// stored and before the operator was made. The password in there may be known
+// to the controller already, so it must be found; and nobody may take it for an
+// operator, or wait for its end.
 func checkHalfMade(c *checker) {
 	app := c.app(0)
 	c.halfMade(app, c.config(app, 1))
@@ -29,6 +33,7 @@ func checkHalfMade(c *checker) {
 	}
 }
 
+// checkHalfMadeCompleted goes on from there, with the same files and with others.
 func checkHalfMadeCompleted(c *checker) {
 	app, updated := c.app(0), c.app(1)
 	c.halfMade(app, c.config(app, 1))
@@ -42,6 +47,8 @@ func checkHalfMadeCompleted(c *checker) {
 	c.made(updated, cfg)
 }
 
+// checkHalfMadeDeleted is an application that was removed before its operator was
+// ever made.
 func checkHalfMadeDeleted(c *checker) {
 	app := c.app(0)
 	c.halfMade(app, c.config(app, 1))
@@ -65,6 +72,7 @@ func stagingChecks() []Check {
 	return checks
 }
 
+// checkStage has the configuration stored and nothing else.
 func checkStage(c *checker) {
 	app := c.app(0)
 	gen := c.stage(app, c.config(app, 1))
@@ -82,6 +90,8 @@ func checkStage(c *checker) {
 	}
 }
 
+// checkStageEnsure is the way of a new password: stored, told to the controller,
+// used. Nothing about what is stored changes in the last step.
 func checkStageEnsure(c *checker) {
 	app := c.app(0)
 	cfg := c.config(app, 1)
@@ -91,6 +101,8 @@ func checkStageEnsure(c *checker) {
 	}
 }
 
+// checkStageOver stages for an operator that is there and goes on as it is until
+// it is ensured.
 func checkStageOver(c *checker) {
 	app := c.app(0)
 	gen := c.made(app, c.config(app, 1))
@@ -122,6 +134,7 @@ func checkStageOver(c *checker) {
 	c.made(app, cfg)
 }
 
+// checkStageConflict is the rule of operator.Config.Generation for staging.
 func checkStageConflict(c *checker) {
 	app := c.app(0)
 	first := c.stage(app, c.config(app, 1))
@@ -151,13 +164,20 @@ func checkStageConflict(c *checker) {
 	c.shows(app, c.config(app, 2))
 }
 
+// checkFirstStagers is why there is staging: of two provisioners that both found
+// nothing and made up a password each, one has it stored, and the other is told
+// and reads that one.
 func checkFirstStagers(c *checker) { c.stagers(c.app(0), "") }
 
+// checkNextStagers is the same over an operator that is there.
 func checkNextStagers(c *checker) {
 	app := c.app(0)
 	c.stagers(app, c.made(app, c.config(app, 0)))
 }
 
+// stagers has several stage at once, based on the generation, and checks that
+// what is shown afterwards is the winner's, under the generation that it was
+// told.
 func (c *checker) stagers(app, gen string) {
 	c.Helper()
 	gens := make([]string, 32)
