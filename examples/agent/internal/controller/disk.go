@@ -57,25 +57,34 @@ func (d *disk) follow() error {
 		return nil
 	}
 	apps := filepath.Join(d.dir, model.ApplicationsDir)
-	dirs := []string{d.dir, apps}
-	entries, err := os.ReadDir(apps)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		dirs = append(dirs, filepath.Join(apps, entry.Name()), filepath.Join(apps, entry.Name(), model.CharmDir))
-	}
 	var first error
-	for _, dir := range dirs {
-		info, err := os.Stat(dir)
-		if err != nil || !info.IsDir() {
-			continue
-		}
-		if err := d.notify.Add(dir); err != nil && !os.IsNotExist(err) && first == nil {
+	add := func(dir string) {
+		if err := d.add(dir); first == nil {
 			first = err
 		}
 	}
+	// The top ones first, and before they are listed: what appears in them
+	// later is an event.
+	add(d.dir)
+	add(apps)
+	entries, _ := os.ReadDir(apps) // an error is for the reading to tell
+	for _, entry := range entries {
+		add(filepath.Join(apps, entry.Name()))
+		add(filepath.Join(apps, entry.Name(), model.CharmDir))
+	}
 	return first
+}
+
+// add watches a directory if it is there.
+func (d *disk) add(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // what is not there is not watched
+	}
+	if err := d.notify.Add(dir); !os.IsNotExist(err) {
+		return err
+	}
+	return nil
 }
 
 // settle tells when to read the model after an event now, given the time of the

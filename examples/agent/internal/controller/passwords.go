@@ -24,25 +24,28 @@ type passwords struct {
 	// cpu bounds how many hashes are computed at once: each takes a good
 	// part of a tenth of a second, and everybody may ask to log in.
 	cpu chan struct{}
-	// nobody is compared with when there is no such application, so that
-	// the answer takes as long.
-	nobody []byte
+	// cost is bcrypt's. What the provisioner mints cannot be guessed at any
+	// cost; the default is for what a person might set.
+	cost int
+	// nobody is a hash to compare with when there is no such application,
+	// so that the answer takes as long. It is made when it is first needed.
+	nobody func() []byte
 
 	mu     sync.Mutex
 	hashes map[string]string // by application
 }
 
 func openPasswords(path string) (*passwords, error) {
-	nobody, err := bcrypt.GenerateFromPassword([]byte("nobody"), bcrypt.DefaultCost)
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
 	p := &passwords{
 		path:   path,
 		cpu:    make(chan struct{}, runtime.GOMAXPROCS(0)),
-		nobody: nobody,
+		cost:   bcrypt.DefaultCost,
 		hashes: map[string]string{},
 	}
+	p.nobody = sync.OnceValue(func() []byte {
+		hash, _ := bcrypt.GenerateFromPassword([]byte("nobody"), p.cost) // fails for bad input only
+		return hash
+	})
 	data, err := files.Read(path, maxPasswords)
 	switch {
 	case errors.Is(err, errors.NotFound):
@@ -108,7 +111,7 @@ func (p *passwords) hash(ctx context.Context, item facade.ApplicationPassword) (
 	if old := p.get(item.Name); old != "" && bcrypt.CompareHashAndPassword([]byte(old), password) == nil {
 		return old, nil
 	}
-	hash, err := bcrypt.GenerateFromPassword(password, bcrypt.DefaultCost)
+	hash, err := bcrypt.GenerateFromPassword(password, p.cost)
 	return string(hash), errors.Trace(err)
 }
 
@@ -121,7 +124,7 @@ func (p *passwords) check(ctx context.Context, app, password string) (bool, erro
 	defer p.release()
 	hash := p.get(app)
 	if hash == "" {
-		_ = bcrypt.CompareHashAndPassword(p.nobody, []byte(password))
+		_ = bcrypt.CompareHashAndPassword(p.nobody(), []byte(password))
 		return false, nil
 	}
 	return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil, nil

@@ -14,7 +14,7 @@ import (
 const (
 	// stepTimeout is how long a step may take. None needs more than a few
 	// seconds; a machine may be busy.
-	stepTimeout = 30 * time.Second
+	stepTimeout = time.Minute
 	// pollInterval is how often the agent is asked for its report.
 	pollInterval = 200 * time.Millisecond
 )

@@ -132,7 +132,7 @@ func (s *stage) look(ctx context.Context) error {
 func (s *stage) clear() {
 	if s.agent != nil {
 		_ = s.agent.Process.Kill()
-		<-s.ended
+		<-s.ended //nolint:errcheck // it was killed
 	}
 	// An agent that was killed leaves operators on purpose.
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

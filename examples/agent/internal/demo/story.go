@@ -265,13 +265,13 @@ func (s *stage) killAgent(ctx context.Context) error {
 }
 
 func (s *stage) malform(ctx context.Context) error {
-	if err := s.deploy(broken, alive+"verison: 2.9.49\n", v1(broken), ""); err != nil {
+	if err := s.deploy(broken, alive+"replicas: 3\n", v1(broken), ""); err != nil {
 		return err
 	}
 	if err := s.deploy(proxy, alive, v1(proxy), ""); err != nil {
 		return err
 	}
-	const want = "applications/broken/application.yaml:2: verison: unknown key"
+	const want = "applications/broken/application.yaml:2: replicas: unknown key"
 	if err := s.until(ctx, func(v *view) error {
 		if !strings.Contains(strings.Join(v.problems(), "\n"), want) {
 			return errors.Errorf("the report has no problem %q", want)

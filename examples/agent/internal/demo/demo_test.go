@@ -1,0 +1,180 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func plainCell(_ row, _ int, cell string) string { return cell }
+
+func TestTableIsAligned(t *testing.T) {
+	rows := []row{
+		{application: "db", life: "alive", state: "settled", operator: "active"},
+		{application: "a-long-name", life: "dying", state: "failed", attempts: 12, operator: "-", lastError: "no\nluck"},
+	}
+	got := renderTable(rows, 200, plainCell)
+	want := []string{
+		"APPLICATION  LIFE   STATE    ATTEMPTS  OPERATOR  LAST ERROR",
+		"db           alive  settled  -         active    -",
+		"a-long-name  dying  failed   12        -         no luck",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestTableIsNeverWiderThanTheTerminal(t *testing.T) {
+	rows := []row{{application: "db", life: "alive", state: "failed", operator: "-", lastError: strings.Repeat("ü", 300)}}
+	for width := range 120 {
+		for _, line := range renderTable(rows, width, plainCell) {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Fatalf("width %d: a line of %d: %q", width, n, line)
+			}
+		}
+	}
+}
+
+func TestPlainScreenWritesALineForWhatChanged(t *testing.T) {
+	var out bytes.Buffer
+	s := newScreen(&out)
+	db := row{application: "db", life: "alive", state: "failed", attempts: 1, operator: "-", lastError: "why"}
+	s.table([]row{db})
+	db.attempts = 2 // is no news
+	s.table([]row{db})
+	db.state, db.lastError, db.operator = settled, "", "active"
+	s.table([]row{db})
+	s.table(nil)
+	s.clear()
+	want := `      db             alive    failed         -          why
+      db             alive    settled        active
+      db             is gone
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestLiveScreenErasesWhatItDrew(t *testing.T) {
+	var out bytes.Buffer
+	s := newScreen(&out)
+	s.live = true
+	rows := []row{{application: "db", life: "alive", state: settled, operator: "active"}}
+	s.now("a step")
+	s.table(rows)
+	drawn := s.drawn
+	if drawn != len(s.lines()) || drawn < 4 {
+		t.Fatalf("drew %d lines", drawn)
+	}
+	out.Reset()
+	s.table(slices.Clone(rows))
+	if out.Len() > 0 {
+		t.Errorf("drawn again without a change: %q", out.String())
+	}
+	s.say("a line")
+	if got := out.String(); !strings.HasPrefix(got, "\x1b[5A\r\x1b[Ja line\n") || drawn != 5 {
+		t.Errorf("got %q after %d lines", got, drawn)
+	}
+	if strings.Contains(out.String(), "\x1b[3") {
+		t.Errorf("coloured: %q", out.String())
+	}
+	out.Reset()
+	s.colour = true
+	s.say("a line")
+	if !strings.Contains(out.String(), "\x1b[32msettled") {
+		t.Errorf("not coloured: %q", out.String())
+	}
+	s.clear()
+	if s.drawn != 0 {
+		t.Error("the table is left")
+	}
+}
+
+func TestViewTellsRowsFromTheReport(t *testing.T) {
+	v, err := parseView([]byte(`
+manifolds:
+  controller:
+    report:
+      problems: ["applications/broken/application.yaml:2: no"]
+      applications:
+        db: {life: alive, format: 1, provisioning: provisioned, operator: {status: active, logins: 2}}
+        new: {life: alive, format: 1}
+        web: {life: alive, format: 2}
+        old: {life: dying, format: 1, operator: {status: active}}
+        broken: {life: unknown, error: no}
+  operator-provisioner:
+    report:
+      totals: {failed: 1}
+      applications:
+      - {name: broken, state: failed, attempts: 3, error: "no, really"}
+      - {name: going, state: waiting}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []row{
+		{"broken", "unknown", "failed", 3, "-", "no, really"},
+		{"db", "alive", settled, 0, "active", ""},
+		{"going", "gone", "waiting", 0, "-", ""},
+		{"new", "alive", "-", 0, "-", ""},
+		{"old", "dying", settled, 0, "active", ""},
+		{"web", "alive", "not ours (v2)", 0, "-", ""},
+	}
+	if got := v.rows(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if v.failed() != 1 || len(v.problems()) != 1 {
+		t.Errorf("got %d failed, problems %v", v.failed(), v.problems())
+	}
+	if _, err := parseView([]byte("[")); err == nil {
+		t.Error("want an error")
+	}
+}
+
+func TestDemoOfAnAgentThatDiesFailsAndLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	program := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho last words\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := Run(t.Context(), Config{Program: program, Out: &out})
+	if err == nil || !strings.Contains(err.Error(), "the agent ended: exit status 3") {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"FAIL", "9 more not played", "last words"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "PASS") {
+		t.Errorf("something passed:\n%s", out.String())
+	}
+	checkEmpty(t, tmp)
+}
+
+func TestDemoThatIsCancelledLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	if err := Run(ctx, Config{Program: "/bin/sleep", Out: &out}); err == nil {
+		t.Error("want an error")
+	}
+	checkEmpty(t, tmp)
+}
+
+func checkEmpty(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
