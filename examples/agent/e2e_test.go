@@ -239,6 +239,7 @@ func processesUnder(t *testing.T, dir string) []int {
 }
 
 func TestKilledAgentLeavesOperatorsThatTheNextOneAdopts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "cache", "db", "web")
 	w.start()
 	before := w.expectActive("cache", "db", "web")
@@ -302,6 +303,7 @@ func checkNoSecrets(t *testing.T, w *world, passwords ...string) {
 }
 
 func TestKilledOperatorComesBackWithItsPassword(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "db")
 	w.start()
 	before := w.expectActive("db")
@@ -323,6 +325,7 @@ func TestKilledOperatorComesBackWithItsPassword(t *testing.T) {
 }
 
 func TestControllersNewAddressReachesOperators(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "db")
 	w.start()
 	before := w.expectActive("db")
@@ -346,6 +349,7 @@ func TestControllersNewAddressReachesOperators(t *testing.T) {
 }
 
 func TestNewCAReachesOperators(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "db")
 	w.start()
 	w.expectActive("db")
@@ -368,6 +372,7 @@ func TestNewCAReachesOperators(t *testing.T) {
 }
 
 func TestOperatorsAreKeptWhenAskedFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "db")
 	w.start("--keep-operators")
 	before := w.expectActive("db")
@@ -384,6 +389,7 @@ func TestOperatorsAreKeptWhenAskedFor(t *testing.T) {
 }
 
 func TestModelHasOneAgent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	eventually(t, "it runs", func() bool { _, ok := w.report(); return ok })
@@ -399,6 +405,7 @@ func TestModelHasOneAgent(t *testing.T) {
 }
 
 func TestModelMayHaveALongPath(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.dir = filepath.Join(w.dir, strings.Repeat("a-long-name-", 12))
 	w.write("model.yaml", settings)
@@ -444,6 +451,7 @@ func checkNothingLeft(t *testing.T, tmp string) {
 }
 
 func TestDemoComesTrue(t *testing.T) {
+	t.Parallel()
 	cmd, out, tmp := startDemo(t)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the demo: %v\n%s", err, out)
@@ -455,6 +463,7 @@ func TestDemoComesTrue(t *testing.T) {
 }
 
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
+	t.Parallel()
 	cmd, out, tmp := startDemo(t)
 	eventually(t, "operators run", func() bool { return strings.Contains(out.String(), "PASS") })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {

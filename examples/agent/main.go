@@ -129,6 +129,10 @@ func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
+	// Also when nobody reads any more, or the terminal is closed: there are
+	// processes to be cleaned up.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
+	defer stop()
 	return demo.Run(ctx, demo.Config{Program: program, Out: stdout})
 }
 
