@@ -43,20 +43,13 @@ func (s *Server) Kill() { s.catacomb.Kill(nil) }
 func (s *Server) Wait() error { return s.catacomb.Wait() }
 
 func (s *Server) loop() error {
-	stop := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		select {
-		case <-s.catacomb.Dying():
-		case <-stop:
-		}
+		<-s.catacomb.Dying()
 		_ = s.listener.Close()
 	}()
-	defer func() {
-		close(stop)
-		<-stopped
-	}()
+	defer func() { <-stopped }()
 	for {
 		// One at a time: who reads a report is a person, or a demo.
 		conn, err := s.listener.Accept()
@@ -69,7 +62,13 @@ func (s *Server) loop() error {
 		default:
 		}
 		if err != nil {
-			return errors.Annotate(err, "accepting a reader of the report")
+			// Out of file descriptors, most likely; then a report is
+			// wanted more than ever.
+			select {
+			case <-time.After(time.Second):
+			case <-s.catacomb.Dying():
+			}
+			continue
 		}
 		s.answer(conn)
 	}
