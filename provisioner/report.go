@@ -101,8 +101,10 @@ func (w *Worker) stateOf(app string, a *application) string {
 		return stateWaiting
 	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
 		return stateFailed
+	case OutcomeSettled:
+		return stateSettled
 	}
-	return stateSettled
+	return stateQueued // heard of, and about to be
 }
 
 type reported struct {
