@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"github.com/juju/clock"
-	"github.com/juju/errors"
 	"github.com/juju/worker/v3"
-	"github.com/juju/worker/v3/catacomb"
 	"github.com/juju/worker/v3/dependency"
 
 	"github.com/sutler-dev/sutler/enginelog"
+	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/fakes"
 	"github.com/sutler-dev/sutler/operator"
@@ -44,10 +43,10 @@ func ExampleManifold() {
 		return
 	}
 	err = dependency.Install(engine, dependency.Manifolds{
-		"agent":            having[provisioner.AgentConfig](fakes.NewAgent(controller.CACert())),
-		"controller":       having[facade.Applications](controller),
-		"operator-manager": having[operator.Manager](manager),
-		"clock":            having[clock.Clock](clock.WallClock),
+		"agent":            enginevalue.Manifold[provisioner.AgentConfig](fakes.NewAgent(controller.CACert())),
+		"controller":       enginevalue.Manifold[facade.Applications](controller),
+		"operator-manager": enginevalue.Manifold[operator.Manager](manager),
+		"clock":            enginevalue.Manifold[clock.Clock](clock.WallClock),
 		"operator-provisioner": provisioner.Manifold(provisioner.ManifoldConfig{
 			AgentName:           "agent",
 			FacadeName:          "controller",
@@ -72,31 +71,3 @@ func ExampleManifold() {
 	// mysql is settled
 	// ended with <nil>
 }
-
-// having returns a manifold whose worker does nothing and whose output is v, of
-// the type T that its dependents ask for.
-func having[T any](v T) dependency.Manifold {
-	return dependency.Manifold{
-		Start: func(dependency.Context) (worker.Worker, error) {
-			w := &idle{}
-			err := catacomb.Invoke(catacomb.Plan{Site: &w.catacomb, Work: func() error {
-				<-w.catacomb.Dying()
-				return w.catacomb.ErrDying()
-			}})
-			return w, err
-		},
-		Output: func(_ worker.Worker, out any) error {
-			target, ok := out.(*T)
-			if !ok {
-				return errors.Errorf("output of type %T (want %T)", out, target)
-			}
-			*target = v
-			return nil
-		},
-	}
-}
-
-type idle struct{ catacomb catacomb.Catacomb }
-
-func (w *idle) Kill()       { w.catacomb.Kill(nil) }
-func (w *idle) Wait() error { return w.catacomb.Wait() }

@@ -13,10 +13,10 @@ import (
 	"github.com/juju/worker/v3"
 	"github.com/juju/worker/v3/dependency"
 
+	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
-	"github.com/sutler-dev/sutler/provisioner"
 )
 
 const settings = "name: shop\nuuid: 9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e\n"
@@ -106,22 +106,15 @@ func TestManifoldsFitTogether(t *testing.T) {
 }
 
 func TestOutputsServeWhatTheProvisionerAsksFor(t *testing.T) {
-	wall, err := newValue[clock.Clock](clock.WallClock)
+	wall, err := enginevalue.Manifold[clock.Clock](clock.WallClock).Start(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = worker.Stop(wall) }()
-	var c clock.Clock
-	if err := valueOutput[clock.Clock](wall, &c); err != nil || c != clock.WallClock {
-		t.Errorf("got %v, %v", c, err)
-	}
 	// Whatever else is asked for is an error, not a panic.
 	var f facade.Applications
 	var o operator.Manager
-	var a provisioner.AgentConfig
 	for name, err := range map[string]error{
-		"a clock as a facade":           valueOutput[clock.Clock](wall, &f),
-		"a clock as an agent's config":  valueOutput[provisioner.AgentConfig](wall, &a),
 		"a clock for a controller":      output[*controller.Controller, facade.Applications](wall, &f),
 		"a controller as a manager":     output[*controller.Controller, facade.Applications](&controller.Controller{}, &o),
 		"a controller for no interface": output[*controller.Controller, operator.Manager](&controller.Controller{}, &o),

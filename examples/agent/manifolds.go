@@ -9,6 +9,7 @@ import (
 	"github.com/juju/worker/v3"
 	"github.com/juju/worker/v3/dependency"
 
+	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/facade"
@@ -49,16 +50,8 @@ type parts struct {
 // over its connection to the controller, and perhaps another operator manager.
 func manifolds(p parts) dependency.Manifolds {
 	return dependency.Manifolds{
-		agentConfigName: {
-			Start: func(dependency.Context) (worker.Worker, error) {
-				return newValue[provisioner.AgentConfig](agentConfig{p.state})
-			},
-			Output: valueOutput[provisioner.AgentConfig],
-		},
-		clockName: {
-			Start:  func(dependency.Context) (worker.Worker, error) { return newValue[clock.Clock](clock.WallClock) },
-			Output: valueOutput[clock.Clock],
-		},
+		agentConfigName: enginevalue.Manifold[provisioner.AgentConfig](agentConfig{p.state}),
+		clockName:       enginevalue.Manifold[clock.Clock](clock.WallClock),
 		controllerName: {
 			Inputs: []string{clockName},
 			Start:  p.startController,

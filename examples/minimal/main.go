@@ -19,6 +19,7 @@ import (
 	"github.com/juju/worker/v3/dependency"
 
 	"github.com/sutler-dev/sutler/enginelog"
+	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
 	"github.com/sutler-dev/sutler/operator/process"
@@ -64,14 +65,13 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = stderrors.Join(err, worker.Stop(engine)) }()
 	err = dependency.Install(engine, dependency.Manifolds{
-		"agent":      value[provisioner.AgentConfig](agentConfig{dir, controller.caCert}),
-		"controller": value[facade.Applications](controller),
-		"operators":  value[operator.Manager](manager),
-		"clock":      value[clock.Clock](clock.WallClock),
+		"agent":      enginevalue.Manifold[provisioner.AgentConfig](agentConfig{dir, controller.caCert}),
+		"controller": enginevalue.Manifold[facade.Applications](controller),
+		"operators":  enginevalue.Manifold[operator.Manager](manager),
+		"clock":      enginevalue.Manifold[clock.Clock](clock.WallClock),
 		"provisioner": provisioner.Manifold(provisioner.ManifoldConfig{
 			AgentName: "agent", FacadeName: "controller", OperatorManagerName: "operators", ClockName: "clock",
-			ModelUUID: modelUUID,
-			NewWorker: provisioner.Start,
+			ModelUUID: modelUUID, NewWorker: provisioner.Start,
 		}),
 	})
 	if err != nil {

@@ -77,6 +77,10 @@ var arrows = []arrow{{
 	From: "enginelog",
 	Why:  "an agent gives this logger to its engine before there is anything else of sutler's",
 }, {
+	From:      "enginevalue",
+	Libraries: []string{juErrors, juWorker},
+	Why:       "an agent wires its engine with it, whatever workers it has",
+}, {
 	From:      "provisioner",
 	To:        []string{"facade", "operator", "operator/agentconf", "enginelog", "internal/keyqueue", "internal/batch"},
 	Libraries: libraries,
