@@ -14,6 +14,7 @@ const (
 	// Half: EnsureOperator and StageOperator store the configuration and
 	// start nothing, DeleteOperator takes the operator away and leaves its
 	// configuration, SetPasswords sets the first half of the passwords.
+	// What it is for machines and hosts is said at [Machine] and [Host].
 	// For every other method it is as Nothing.
 	Half
 	// Fully: the call does all of its work; only the reply is lost.

@@ -18,8 +18,9 @@ type Rule struct {
 	// Method is the method's name, such as "EnsureOperator"; empty matches
 	// every method.
 	Method string
-	// Key is the application; empty matches every one. See [Faults] for
-	// methods that take several.
+	// Key is the application, or what stands in its place for [Machine] and
+	// [Host]; empty matches every one. See [Faults] for methods that take
+	// several.
 	Key string
 	// Skip is how many matching calls are spared first.
 	Skip int
@@ -355,6 +356,15 @@ const errPanicked = errors.ConstError("panicked")
 // act is called with no lock of the fake held, and not at all when the call is
 // to fail before it acts.
 func run[T any](ctx context.Context, f *Faults, c Call, act func(plan) (T, error)) (answer T, err error) {
+	return runSteps(ctx, f, c, 0, act)
+}
+
+// runSteps is run for what is done in steps, with a pause before each but the
+// first. A call whose context ends in a pause has done the steps before it, and
+// so has one that is to do half of its work, or that is cut off after it has
+// acted: these do the first step alone. What the last step returns is the
+// answer; one that fails is the last.
+func runSteps[T any](ctx context.Context, f *Faults, c Call, pause time.Duration, steps ...func(plan) (T, error)) (answer T, err error) {
 	var zero T
 	rec, p := f.begin(c)
 	acted, finished := false, false
@@ -377,8 +387,19 @@ func run[T any](ctx context.Context, f *Faults, c Call, act func(plan) (T, error
 			e.Before()
 		}
 	}
-	if p.whole.acts() {
-		f.act(rec, func() { answer, err = act(p) }, &acted)
+	if p.half() {
+		steps = steps[:1]
+	}
+	for i, step := range steps {
+		if !p.whole.acts() || err != nil {
+			break
+		}
+		if i > 0 {
+			if err := f.pass(ctx, p.whole, pause, nil); err != nil {
+				return give(zero, err)
+			}
+		}
+		f.act(rec, func() { answer, err = step(p) }, &acted)
 	}
 	for _, e := range p.all() {
 		if e.Then != nil {
