@@ -146,7 +146,7 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 		infos, err := batch.New(batch.Config[string, facade.ApplicationInfo]{
 			Call: func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
 				infos, err := bulk.ApplicationsInfo(ctx, apps)
-				return matchInfos(apps, infos), err
+				return matchInfos(apps, infos), ofTheWhole(err)
 			},
 			Context: ctx,
 			Timeout: w.config.CallTimeout,
@@ -175,6 +175,16 @@ func isAboutAnItem(err error) bool {
 		}
 	}
 	return false
+}
+
+// ofTheWhole keeps the failure of a whole call from being taken for its answer
+// about each application: what is not found then, a model for one, is not the
+// application, whose operator would be deleted.
+func ofTheWhole(err error) error {
+	if errors.Is(err, errors.NotFound) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 func (w *Worker) setPasswords(ctx context.Context, in []facade.ApplicationPassword) ([]batch.Result[struct{}], error) {

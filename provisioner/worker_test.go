@@ -562,3 +562,23 @@ func TestOptionalInterfaceThatIsNotSupportedIsDoneWithout(t *testing.T) {
 		})
 	}
 }
+
+// That something is not found by a call for many applications says nothing
+// about any of them.
+func TestBulkReadThatFailsAsAWholeIsNotAnApplicationThatIsGone(t *testing.T) {
+	story(t, func(w *world) {
+		w.controller.AddApplication("mysql", fakes.App{})
+		w.start()
+		w.faults.Add(fakes.Rule{
+			Method: "ApplicationsInfo", Times: 3, Effect: fakes.Effect{Err: errors.NotFoundf("model")},
+		})
+		if err := w.worker.Trigger("mysql"); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		if n := w.faults.Count("DeleteOperator", "mysql"); n != 0 {
+			t.Error("the operator of a living application was deleted")
+		}
+		w.provisioned("mysql")
+	})
+}
