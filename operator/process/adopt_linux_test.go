@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -165,7 +166,7 @@ func (b *bench) edit(app string, change func(*record)) {
 	}
 }
 
-// running starts an operator and leaves it without a manager.
+// leave starts an operator and leaves it without a manager.
 func (b *bench) leave(app string) birth {
 	b.Helper()
 	b.start()
@@ -203,6 +204,36 @@ func TestLeftOversOfADeadOperatorAreKilledBeforeTheNextStart(t *testing.T) {
 	b.born(app, 2)
 	b.eventually("the child of the first is gone", func() bool { return !isRunning(one.Child) })
 	b.settled(app)
+}
+
+func TestOperatorOfALostRecordIsEnded(t *testing.T) {
+	for name, lose := range map[string]func(*bench){
+		"damaged": func(b *bench) { _ = os.WriteFile(b.path("mysql", recordName), []byte("{"), 0o600) },
+		"gone with its directory": func(b *bench) {
+			_ = os.Rename(b.path("mysql"), filepath.Join(b.TempDir(), "away"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			one := b.leave("mysql")
+			lose(b)
+			// One of another directory is none of ours.
+			other := newBench(t)
+			foreign := other.leave("mysql")
+
+			m := b.start()
+			b.eventually("it has ended", func() bool { return !isRunning(one.Pid) })
+			b.ensure("mysql", config("mysql", 1))
+			b.settled("mysql")
+			if err := m.DeleteOperator(t.Context(), "mysql"); err != nil {
+				t.Fatal(err)
+			}
+			b.gone("mysql")
+			if !isRunning(foreign.Pid) {
+				t.Error("the operator of another directory was ended")
+			}
+		})
+	}
 }
 
 func TestPidOfAnotherProcessIsLeftAlone(t *testing.T) {

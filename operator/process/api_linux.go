@@ -19,6 +19,7 @@ import (
 // runs; it is terminating from DeleteOperator on until its directory is gone.
 func (m *Manager) OperatorExists(ctx context.Context, app string) (state operator.State, err error) {
 	err = m.with(ctx, app, func(u *unit) error {
+		// While its directory is there, that is: a unit goes with it.
 		state.Terminating = u.rec.Deleting
 		if !u.stored || !u.rec.Ensured {
 			return nil
@@ -66,7 +67,8 @@ func (m *Manager) Operator(ctx context.Context, app string) (op *operator.Operat
 // EnsureOperator implements operator.Manager. It stores the configuration and
 // returns; the process is started, or restarted if it has to read something
 // again, soon after. agentPath is not needed: the files are in the operator's
-// own directory, which Config.Command can name.
+// own directory, which Config.Command can name. Images, storage and tags are kept
+// and shown, and otherwise play no part: there is nothing to pull or to attach.
 //
 // While the application's previous operator is terminating, it returns
 // errors.NotYetAvailable.
@@ -82,7 +84,9 @@ func (m *Manager) StageOperator(ctx context.Context, app, _ string, cfg *operato
 	return generation, errors.Annotatef(err, "staging the operator of %q", app)
 }
 
-// DeleteOperator implements operator.Manager.
+// DeleteOperator implements operator.Manager. It records the deletion, which
+// nothing takes back, and returns; the process is told to end, and the directory
+// removed, soon after.
 func (m *Manager) DeleteOperator(ctx context.Context, app string) error {
 	err := m.with(ctx, app, func(u *unit) error {
 		if u.rec.Deleting || !u.stored && u.process == nil {
@@ -94,10 +98,10 @@ func (m *Manager) DeleteOperator(ctx context.Context, app string) error {
 		rec.Deleting = true
 		var err error
 		if u.stored {
-			err = m.save(u, completed(rec))
+			err = m.save(u, m.completed(u, rec))
 		} else {
 			// The directory was taken away and the process is still there.
-			err = m.create(u, completed(rec))
+			err = m.create(u, m.completed(u, rec))
 		}
 		if err != nil {
 			return err
@@ -110,12 +114,14 @@ func (m *Manager) DeleteOperator(ctx context.Context, app string) error {
 	return errors.Annotatef(err, "deleting the operator of %q", app)
 }
 
-// Operators implements operator.Lister.
+// Operators implements operator.Lister. It reads the directory, so it also finds
+// what somebody put there.
 func (m *Manager) Operators(ctx context.Context) ([]string, error) {
 	names, err := m.names(ctx)
 	return names, errors.Annotate(err, "listing operators")
 }
 
+// names is Operators, for the watchers too.
 func (m *Manager) names(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -159,7 +165,8 @@ func (m *Manager) with(ctx context.Context, app string, f func(*unit) error) err
 		return err
 	}
 	defer u.unlock()
-	// One for which nothing is there is not remembered.
+	// One for which nothing is there is not remembered: names may come from
+	// anywhere, and memory is not for them to fill.
 	defer m.forget(u)
 	if err := m.refresh(u); err != nil {
 		return err
@@ -184,13 +191,14 @@ func (m *Manager) lockUnit(ctx context.Context, app string) (*unit, error) {
 		if !u.gone {
 			return u, nil
 		}
+		// It was forgotten while we waited for it; there may be a new one.
 		u.unlock()
 	}
 }
 
 // forget drops a unit of which nothing is left. The caller holds its lock.
 func (m *Manager) forget(u *unit) {
-	if u.stored || u.process != nil || u.supervised || u.gone {
+	if !u.vacant() || u.supervised || u.gone {
 		return
 	}
 	u.gone = true
@@ -225,6 +233,8 @@ func (m *Manager) put(ctx context.Context, app string, cfg *operator.Config, ens
 		if err != nil {
 			return err
 		}
+		// The lock makes this comparison and the writes below one thing, and
+		// the directory has no other manager.
 		stored := configFiles{agentConf, info}
 		wanted := configFiles{[]byte(cfg.AgentConf.Reveal()), []byte(cfg.OperatorInfo.Reveal())}
 		if stored.revision() != cfg.Generation && !stored.equal(wanted) {
@@ -236,7 +246,7 @@ func (m *Manager) put(ctx context.Context, app string, cfg *operator.Config, ens
 	return generation, err
 }
 
-// configFiles are the two files of a configuration.
+// configFiles are the two files of a configuration, empty where there is none.
 type configFiles struct{ agentConf, info []byte }
 
 func (c configFiles) revision() string { return revision(c.agentConf, c.info) }
@@ -251,8 +261,9 @@ func (c configFiles) equal(other configFiles) bool {
 // the operator exist and the process restart. A crash in between leaves a
 // configuration that can be read and that the next call finds to differ.
 func (m *Manager) store(u *unit, config storedConfig, stored, wanted configFiles, ensure bool) error {
-	rec := completed(u.rec)
+	rec := m.completed(u, u.rec)
 	rec.Config = config
+	// Watchers hear of an attempt that failed half way, too.
 	wrote := false
 	defer func() {
 		if wrote {
@@ -303,10 +314,10 @@ func (m *Manager) store(u *unit, config storedConfig, stored, wanted configFiles
 }
 
 // completed gives a record that is new, or was damaged, what every one has.
-func completed(rec record) record {
+func (m *Manager) completed(u *unit, rec record) record {
 	rec.Format = recordFormat
 	if rec.Token == "" {
-		rec.Token = newToken()
+		rec.Token = newToken(m.id, u.app)
 	}
 	return rec
 }

@@ -35,8 +35,8 @@ const resetAfter = time.Minute
 // the zero value of any other field stands for its default.
 type Config struct {
 	// Dir is an absolute path: the directory that has one directory for
-	// each operator. It is created with mode 0700 when it is not there. Who
-	// else can write to it can run commands as the agent.
+	// each operator. It is created with mode 0700 when it is not there.
+	// Nobody else should be able to write to it.
 	Dir string
 	// Command is the program of an operator and its arguments. No shell is
 	// involved. In every element, {application} stands for the

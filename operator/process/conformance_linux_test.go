@@ -54,10 +54,13 @@ func TestConformance(t *testing.T) {
 			Vanish: func(app string) error { return os.Rename(b.path(app), filepath.Join(t.TempDir(), app)) },
 			Writes: w.of,
 			Incarnation: func(app string) string {
-				if pid := b.pid(app); pid != 0 {
-					return fmt.Sprint(pid)
+				// What is about to be restarted is none any more.
+				data, _ := os.ReadFile(b.path(app, recordName))
+				rec, err := decodeRecord(data)
+				if err != nil || rec.Process == nil || rec.Started != rec.Wanted || !isRunning(rec.Process.Pid) {
+					return ""
 				}
-				return ""
+				return fmt.Sprint(rec.Process)
 			},
 			AgentConf: func(app string) (facade.Secret, error) {
 				data, err := os.ReadFile(b.path(app, agentConfName))

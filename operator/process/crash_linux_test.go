@@ -118,14 +118,14 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			steps := 0
+			var steps int
 			for after := 0; ; after++ {
 				b := newBench(t)
+				b.start() // which gives the directory its id
 				if story.prepare != nil {
-					b.start()
 					story.prepare(b)
-					b.kill()
 				}
+				b.kill()
 				c := &crasher{after: after}
 				b.startWith(options{before: c.before})
 				if err := story.act(b); err != nil && !errors.Is(err, errCrashed) {

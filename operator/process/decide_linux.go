@@ -19,11 +19,13 @@ const forever time.Duration = -1
 
 // situation is what an action depends on.
 type situation struct {
+	// What the record says.
 	ensured  bool // the operator is to run
 	deleting bool // it is to go
 	halted   bool // no operator is to run: the agent ends
-	alive    bool // its process runs
-	current  bool // and was started with the configuration that is wanted
+	// What was seen.
+	alive   bool // its process runs
+	current bool // and was started with the configuration that is wanted
 
 	now         time.Time
 	asked       time.Time // when the process was last told to end; zero for never
@@ -44,14 +46,19 @@ func decide(s situation) (action, time.Duration) {
 		// Again after another such time: the first one may have failed.
 		return kill, s.stopTimeout
 	case s.alive && unwanted:
+		// The process's end wakes the supervisor; the time-out is for when
+		// it does not come.
 		return terminate, s.stopTimeout
 	case s.alive:
 		return rest, forever
 	case s.deleting:
+		// Also when the agent ends: it takes no process.
 		return remove, forever
 	case s.halted || !s.ensured:
+		// Until somebody ensures it, or the next agent comes.
 		return rest, forever
 	case s.now.Before(s.nextStart):
+		// Retried with the back-off of its earlier ends.
 		return rest, s.nextStart.Sub(s.now)
 	}
 	return start, forever

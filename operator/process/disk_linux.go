@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 
 	"github.com/juju/errors"
@@ -24,6 +25,7 @@ type disk struct {
 	before func(op, name string) error
 }
 
+// step names what is about to be done.
 func (d disk) step(op, name string) error {
 	if d.before == nil {
 		return nil
@@ -40,8 +42,11 @@ func (d disk) write(name string, data []byte) error {
 	})
 }
 
+// replace is write for content that need not be in memory.
 func (d disk) replace(name string, fill func(io.Writer) error) error {
 	dir := path.Dir(name)
+	// The same name each time, so that crashes leave one at most, which the
+	// next write of the file removes.
 	temp := path.Join(dir, "."+path.Base(name)+".tmp")
 	if err := d.step("write", temp); err != nil {
 		return err
@@ -76,6 +81,7 @@ func (d disk) create(name string, fill func(io.Writer) error) error {
 		err = closeErr
 	}
 	if err != nil {
+		// The disk is full, perhaps: half a secret helps nobody.
 		_ = d.root.Remove(name)
 	}
 	return err
@@ -95,6 +101,7 @@ func (d disk) sync(dir string) error {
 	return err
 }
 
+// mkdir makes a directory that nobody else may look into.
 func (d disk) mkdir(name string) error {
 	if err := d.step("mkdir", name); err != nil {
 		return err
@@ -102,7 +109,7 @@ func (d disk) mkdir(name string) error {
 	return d.root.Mkdir(name, 0o700)
 }
 
-// rename moves a directory within the top one.
+// rename moves a directory within the top one, with all that is in it, at once.
 func (d disk) rename(from, to string) error {
 	if err := d.step("rename", to); err != nil {
 		return err
@@ -113,7 +120,8 @@ func (d disk) rename(from, to string) error {
 	return d.sync(".")
 }
 
-// has says whether there is a regular file of that name.
+// has says whether there is a regular file of that name. Anything else that has
+// the name is not what we wrote, and so counts as nothing.
 func (d disk) has(name string) (bool, error) {
 	info, err := d.root.Lstat(name)
 	switch {
@@ -164,6 +172,8 @@ func (d disk) removeTree(ctx context.Context, name string) error {
 	return d.removeAll(ctx, name)
 }
 
+// removeAll lists anew after each batch, since a directory that is changed while
+// it is read may leave entries out.
 func (d disk) removeAll(ctx context.Context, name string) error {
 	for {
 		entries, err := d.list(name)
@@ -216,6 +226,8 @@ func (d disk) list(name string) ([]os.DirEntry, error) {
 
 // lockDir makes this the only manager of the directory until unlock.
 func (d disk) lockDir() (*os.File, error) {
+	// The kernel drops the lock with its holder, however that ends. It is
+	// never removed: who locks a file that has lost its name locks nothing.
 	f, err := d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, errors.Annotate(err, "opening the lock")
@@ -229,6 +241,31 @@ func (d disk) lockDir() (*os.File, error) {
 		return nil, errors.AlreadyExistsf("another manager of the directory")
 	}
 	return nil, errors.Annotate(err, "locking")
+}
+
+// id returns what tells the directory's operators from those of all others, which
+// is written into the lock when it is new. A crash before that lost nothing, for
+// no operator had been started.
+func (d disk) id(lock *os.File) (string, error) {
+	buf := make([]byte, 64)
+	n, err := lock.ReadAt(buf, 0)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	if id := strings.TrimSpace(string(buf[:n])); idForm.MatchString(id) {
+		return id, nil
+	}
+	if err := d.step("write", lockName); err != nil {
+		return "", err
+	}
+	id := random(8)
+	if err := lock.Truncate(0); err != nil {
+		return "", err
+	}
+	if _, err := lock.WriteAt([]byte(id+"\n"), 0); err != nil {
+		return "", err
+	}
+	return id, lock.Sync()
 }
 
 // unlock lets the next manager in. A process that was being forked at this

@@ -201,10 +201,28 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Close(dup) }()
+	id, err := d.id(first)
+	if err != nil || !idForm.MatchString(id) {
+		t.Errorf("id %q, %v", id, err)
+	}
 	unlock(first)
 	second, err := d.lockDir()
 	if err != nil {
 		t.Fatalf("after unlock: %v", err)
+	}
+	// The directory keeps its id, and gets another if that is damaged.
+	if again, err := d.id(second); err != nil || again != id {
+		t.Errorf("id %q, %v, want %q", again, err, id)
+	}
+	if err := os.WriteFile(filepath.Join(dir, lockName), []byte("damaged and longer than an id is"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := d.id(second)
+	if err != nil || other == id || !idForm.MatchString(other) {
+		t.Errorf("id %q, %v", other, err)
+	}
+	if again, err := d.id(second); err != nil || again != other {
+		t.Errorf("id %q, %v, want %q", again, err, other)
 	}
 	unlock(second)
 	if info, err := os.Lstat(filepath.Join(dir, lockName)); err != nil || info.Mode() != 0o600 {

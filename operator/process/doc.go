@@ -36,7 +36,9 @@
 // knows a process by its pid together with the time it started and the boot id,
 // so a pid that was given to another process is never signalled, and finds one
 // whose pid it had no time to write down by a token in its environment. Adopted
-// operators are restarted only when their configuration changed.
+// operators are restarted only when their configuration changed. A process with
+// the directory's token of which no record is left is ended. So a directory must
+// not be copied for a second manager while its operators run.
 //
 // An agent that is to leave nothing behind calls [Manager.StopOperators] at its
 // end, before or after it killed the manager. Files stay, and the next manager

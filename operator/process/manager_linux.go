@@ -46,20 +46,23 @@ type Manager struct {
 	catacomb catacomb.Catacomb
 	config   Config
 	command  []string // Config.Command with the program looked up
-	environ  []string
+	environ  []string // of every operator, but for its token
 	procs    procfs
 	disk     disk
-	lock     *os.File
+	lock     *os.File // held for the manager's life; closed on exec
+	id       string   // the directory's; in the tokens of its operators
 	logger   *slog.Logger
 	garbage  []string // what an earlier manager had no time to remove
 
 	// goroutines are the supervisors, and the calls under way.
 	goroutines sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows, for moments
+	// mu guards what follows. It is held for moments only, never while
+	// anything is written, and taken after a unit's lock if both are needed.
+	mu       sync.Mutex
 	units    map[string]*unit
 	watchers map[*watcher]struct{}
-	foreign  []string
+	foreign  []string      // names, as they were found last
 	halted   bool          // no operator is to run any more
 	closed   bool          // no goroutine may be added any more
 	exits    chan struct{} // closed, and replaced, when a process has ended
@@ -83,6 +86,8 @@ type options struct {
 	halted bool                        // stops what it finds and starts nothing
 }
 
+// newManager is New with options. Nothing is made before the config is known to
+// be good.
 func newManager(config Config, opts options) (_ *Manager, err error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -118,10 +123,15 @@ func newManager(config Config, opts options) (_ *Manager, err error) {
 	return m, nil
 }
 
-// begin is the part of newManager after which there are things to release.
+// begin is the part of newManager that has things to release when it fails. The
+// lock comes first: without it nothing may even be looked at, since another
+// manager could be at work.
 func (m *Manager) begin() (err error) {
 	if m.lock, err = m.disk.lockDir(); err != nil {
 		return err
+	}
+	if m.id, err = m.disk.id(m.lock); err != nil {
+		return errors.Annotate(err, "reading the directory's id")
 	}
 	if err := m.load(); err != nil {
 		return err
@@ -130,12 +140,14 @@ func (m *Manager) begin() (err error) {
 	if err != nil {
 		return err
 	}
+	// Only now, with a catacomb to tell them when to end.
 	for _, u := range m.snapshot() {
 		m.supervise(u)
 	}
 	return nil
 }
 
+// release gives the directory free. No goroutine may be left that uses it.
 func (m *Manager) release() {
 	if m.lock != nil {
 		unlock(m.lock)
@@ -157,6 +169,7 @@ func lookUp(command []string) ([]string, error) {
 	return command, nil
 }
 
+// environ is the whole environment that operators share.
 func environ(env []string) []string {
 	env = slices.Clone(env)
 	if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
@@ -185,6 +198,7 @@ func (m *Manager) load() error {
 		m.logger.Warn("foreign content is left alone", "dir", m.config.Dir, "count", len(entries.foreign))
 	}
 	m.adopt(m.snapshot())
+	m.findOrphans()
 	return nil
 }
 
@@ -201,7 +215,7 @@ func (m *Manager) entries() (found entries, err error) {
 	if err != nil {
 		return found, err
 	}
-	slices.Sort(names)
+	slices.Sort(names) // for whoever reads a report twice
 	for _, name := range names {
 		switch {
 		case name == lockName:
@@ -247,7 +261,7 @@ func (m *Manager) Wait() error { return m.catacomb.Wait() }
 func (m *Manager) loop() error {
 	defer m.release()
 	defer m.close()
-	m.background(m.collect)
+	m.background(m.collect) // takes its time, and nobody waits for it
 
 	// The kernel tells of the end of our own children; the poll finds that
 	// of the adopted.
@@ -288,8 +302,10 @@ func (m *Manager) enter() error {
 	return nil
 }
 
+// leave ends what enter has begun.
 func (m *Manager) leave() { m.goroutines.Done() }
 
+// isAlive is false from Kill on.
 func (m *Manager) isAlive() bool {
 	select {
 	case <-m.catacomb.Dying():
@@ -327,6 +343,8 @@ func (m *Manager) discard(name string) {
 	}
 }
 
+// snapshot returns the units there are, so that m.mu need not be held while
+// anything is done with them.
 func (m *Manager) snapshot() []*unit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -337,6 +355,7 @@ func (m *Manager) snapshot() []*unit {
 	return units
 }
 
+// isHalted is true once StopOperators was called.
 func (m *Manager) isHalted() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -350,6 +369,7 @@ func (m *Manager) poll() {
 	watched := len(m.watchers) > 0
 	m.mu.Unlock()
 	for _, u := range m.snapshot() {
+		// Without the unit's lock, so that one that is busy holds up none.
 		v := u.view.Load()
 		if v.process != nil && (!m.procs.alive(*v.process) || m.logTooLarge(u)) {
 			u.wake()
@@ -415,6 +435,8 @@ func (m *Manager) stopAfterDeath(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// It finds everything as any next manager does, so what the dead one
+	// remembers does not matter.
 	successor, err := newManager(m.config, options{halted: true})
 	if err != nil {
 		return err
@@ -426,6 +448,7 @@ func (m *Manager) stopAfterDeath(ctx context.Context) error {
 	return err
 }
 
+// stopOperators leaves the work to the supervisors, and waits for them.
 func (m *Manager) stopOperators(ctx context.Context) error {
 	m.mu.Lock()
 	m.halted = true
@@ -440,6 +463,7 @@ func (m *Manager) stopOperators(ctx context.Context) error {
 		u.wake()
 	}
 	for {
+		// The channel first, then the look: an end in between closes it.
 		m.mu.Lock()
 		exits := m.exits
 		m.mu.Unlock()
@@ -456,8 +480,9 @@ func (m *Manager) stopOperators(ctx context.Context) error {
 	}
 }
 
+// anyRuns goes by what was published: noteExit comes after that.
 func (m *Manager) anyRuns() bool {
-	return slices.ContainsFunc(m.snapshot(), func(u *unit) bool { return u.view.Load().process != nil })
+	return slices.ContainsFunc(m.snapshot(), func(u *unit) bool { return u.view.Load().running })
 }
 
 // noteExit wakes those who wait for processes to end.

@@ -7,11 +7,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
 )
 
@@ -295,6 +297,9 @@ func TestOperatorWithoutADirectoryIsDeleted(t *testing.T) {
 func TestDirectoryThatWasPutBackIsTakenOn(t *testing.T) {
 	b := newBench(t)
 	one := b.leave("mysql")
+	if err := syscall.Kill(one.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	away := filepath.Join(t.TempDir(), "away")
 	if err := os.Rename(b.path("mysql"), away); err != nil {
 		t.Fatal(err)
@@ -309,10 +314,10 @@ func TestDirectoryThatWasPutBackIsTakenOn(t *testing.T) {
 	if !b.state("mysql").Exists {
 		t.Error("it does not exist")
 	}
-	b.settled("mysql")
-	if b.pid("mysql") != one.Pid {
-		t.Errorf("adopted %d, want %d", b.pid("mysql"), one.Pid)
+	if again := b.born("mysql", 2); again.AgentConf != one.AgentConf {
+		t.Error("another agent.conf")
 	}
+	b.settled("mysql")
 }
 
 func TestNothingIsRememberedOfApplicationsThatAreNotThere(t *testing.T) {
@@ -392,6 +397,42 @@ func TestWatcherNamesWhatOthersDid(t *testing.T) {
 	}
 }
 
+func TestSecondWatcherTakesNothingFromTheFirst(t *testing.T) {
+	b := newBench(t)
+	b.config.Clock = newFakeClock() // the poll is when the test says
+	m := b.start()
+	if _, err := m.StageOperator(t.Context(), "mysql", "/", config("mysql", 1)); err != nil {
+		t.Fatal(err)
+	}
+	var watchers []facade.StringsWatcher
+	for range 2 {
+		w, err := m.WatchOperators(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Kill()
+		if names := <-w.Changes(); !slices.Equal(names, []string{"mysql"}) {
+			t.Errorf("baseline %q", names)
+		}
+		if watchers = append(watchers, w); len(watchers) == 1 {
+			if err := os.Remove(b.path("mysql", infoName)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.config.Clock.(*fakeClock).advance(pollInterval)
+	for i, w := range watchers {
+		select {
+		case names := <-w.Changes():
+			if !slices.Equal(names, []string{"mysql"}) {
+				t.Errorf("watcher %d: %q", i, names)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("watcher %d: no event", i)
+		}
+	}
+}
+
 func TestDeadManagerRefusesEverything(t *testing.T) {
 	b := newBench(t)
 	m := b.start()
@@ -436,6 +477,19 @@ func TestProgramIsFoundInPathOnce(t *testing.T) {
 	one := b.born("mysql", 1)
 	if one.Args[0] != filepath.Join(bin, "operator") || !slices.Contains(one.Env, "PATH="+bin) {
 		t.Errorf("started as %q with %q", one.Args[0], one.Env)
+	}
+}
+
+func TestProgramThatIsNotInPathIsRefused(t *testing.T) {
+	b := newBench(t)
+	t.Setenv("PATH", t.TempDir())
+	b.config.Command[0] = "operator"
+	_, err := New(b.config)
+	if !errors.Is(err, errors.NotValid) || err.Error() != `process manager: Command[0] "operator" (not found in PATH) not valid` {
+		t.Errorf("New: %v", err)
+	}
+	if _, err := os.Lstat(b.dir); err == nil {
+		t.Error("New made Dir")
 	}
 }
 

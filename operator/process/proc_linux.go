@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/juju/errors"
 )
@@ -28,6 +29,8 @@ type procfs struct {
 	boot string
 }
 
+// openProcfs fails where there is no such table, as in some containers: without
+// it no process can be told from another.
 func openProcfs(dir string) (procfs, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "sys/kernel/random/boot_id"))
 	if err != nil {
@@ -76,6 +79,8 @@ func parseStat(data []byte) (stat, error) {
 // stat returns fs.ErrNotExist for a process that is not there.
 func (p procfs) stat(pid int) (stat, error) {
 	data, err := os.ReadFile(filepath.Join(p.dir, strconv.Itoa(pid), "stat"))
+	// The first for one that was not there, the second for one that ended
+	// between open and read.
 	if errors.Is(err, syscall.ESRCH) {
 		return stat{}, fs.ErrNotExist
 	}
@@ -116,6 +121,7 @@ func (p procfs) reap(proc process) string {
 	pid, err := syscall.Wait4(proc.Pid, &status, syscall.WNOHANG, nil)
 	switch {
 	case err != nil || pid != proc.Pid:
+		// Not our child: whoever is its parent knows.
 		return unknown
 	case status.Signaled():
 		return "ended by signal " + strconv.Itoa(int(status.Signal())) + " (" + status.Signal().String() + ")"
@@ -141,6 +147,8 @@ func (p procfs) signal(proc process, sig syscall.Signal) error {
 // signalOne sends to one process. The handle is taken before the look, so what
 // was looked at is what gets the signal.
 func (p procfs) signalOne(proc process, sig syscall.Signal) error {
+	// A pidfd where the kernel has them. Where not, what is said in signal
+	// holds here, too.
 	handle, err := os.FindProcess(proc.Pid)
 	if err != nil {
 		return err
@@ -161,12 +169,12 @@ type member struct {
 	leads bool // its own process group, as an operator does
 }
 
-// members finds the living processes of our own user by token. What it cannot
-// read is not there: it may have ended just now.
-func (p procfs) members(tokens map[string]bool) map[string][]member {
+// members finds the living processes of our own user whose token is wanted, by
+// token. What it cannot read is not there: it may have ended just now.
+func (p procfs) members(wanted func(token string) bool) map[string][]member {
 	found := make(map[string][]member)
 	entries, err := os.ReadDir(p.dir)
-	if err != nil || len(tokens) == 0 {
+	if err != nil {
 		return found
 	}
 	for _, entry := range entries {
@@ -174,8 +182,11 @@ func (p procfs) members(tokens map[string]bool) map[string][]member {
 		if err != nil || pid == os.Getpid() || !p.own(entry.Name()) {
 			continue
 		}
+		// In this order, so that a pid that is given to another process in
+		// between costs nothing: the identity is of the one looked at last,
+		// and is compared again before every signal.
 		token, ok := p.token(pid)
-		if !ok || !tokens[token] {
+		if !ok || !wanted(token) {
 			continue
 		}
 		if s, err := p.stat(pid); err == nil && !s.dead() {
@@ -197,16 +208,35 @@ func (p procfs) own(pid string) bool {
 	return ok && int(sys.Uid) == os.Geteuid()
 }
 
-// token returns the token in the process's environment.
+// token returns the token in the process's environment, as it was when its
+// program was started: what the program does to its environment is not seen.
 func (p procfs) token(pid int) (string, bool) {
-	environ, err := os.ReadFile(filepath.Join(p.dir, strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return "", false
-	}
+	environ := p.environ(pid)
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
 		if key, value, _ := bytes.Cut(entry, []byte{'='}); string(key) == TokenVariable {
 			return string(value), true
 		}
 	}
 	return "", false
+}
+
+// environ returns the environment, empty for a process that has none or is gone.
+//
+// In the middle of an exec the kernel shows an empty one, and such a process may
+// be the operator of an agent that was killed at this instant; the lock of the
+// directory is no help any more. Some looks later it has come through.
+func (p procfs) environ(pid int) []byte {
+	dir := filepath.Join(p.dir, strconv.Itoa(pid))
+	for range 5 {
+		data, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || len(data) > 0 {
+			return data
+		}
+		// A thread of the kernel has no program.
+		if _, err := os.Readlink(filepath.Join(dir, "exe")); err != nil {
+			return nil
+		}
+		time.Sleep(time.Millisecond) // the kernel's time, not the clock's
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/juju/errors"
@@ -35,7 +36,26 @@ const (
 // recordFormat is the only one there is so far.
 const recordFormat = 1
 
-// record is what the manager must not forget of an operator.
+// record is what the manager must not forget of an operator. Everything that is
+// not in it (back-off, the number of restarts, when a process was told to end)
+// a new manager may begin anew.
+//
+// The life of an operator, as the record and the world show it. A crash between
+// two lines leaves what the line above says, and whoever comes next does the
+// rest:
+//
+//	                          directory  files   Ensured  Started  Process  alive
+//	nothing                   -          -       -        -        -        -
+//	directory renamed         yes        -       no       -        -        -
+//	configuration stored      yes        yes     no       -        -        -       staged
+//	Ensure has returned       yes        yes     yes      -        -        -
+//	about to start            yes        yes     yes      Wanted   -        -
+//	forked                    yes        yes     yes      Wanted   -        yes     found by Token
+//	running                   yes        yes     yes      Wanted   pid      yes
+//	another config ensured    yes        yes     yes      older    pid      yes     to be restarted
+//	ended                     yes        yes     yes      any      old pid  -       to be started
+//	Deleting                  yes        yes     any      any      any      any     signals, then removal
+//	directory renamed         -          -       -        -        -        -       to be emptied
 type record struct {
 	Format int `json:"format"`
 	// Token is in the environment of the operator's processes.
@@ -43,7 +63,8 @@ type record struct {
 	// Ensured says that the operator is to run; without it, its
 	// configuration is only staged.
 	Ensured bool `json:"ensured"`
-	// Deleting is never taken back.
+	// Deleting is never taken back: the name is free once the directory is
+	// gone, and not before.
 	Deleting bool `json:"deleting,omitempty"`
 
 	// Wanted is the effective configuration that the operator is to run
@@ -84,6 +105,7 @@ type storedImage struct {
 	Region        string `json:"region,omitempty"`
 }
 
+// storeConfig copies what the caller may go on to change.
 func storeConfig(cfg *operator.Config) storedConfig {
 	// The clone's maps and storage are nobody else's.
 	cfg = cfg.Clone()
@@ -96,6 +118,7 @@ func storeConfig(cfg *operator.Config) storedConfig {
 	}
 }
 
+// config returns a copy, which its reader may change.
 func (s storedConfig) config() *operator.Config {
 	cfg := operator.Config{
 		ImageDetails:     s.Image.details(),
@@ -107,6 +130,7 @@ func (s storedConfig) config() *operator.Config {
 	return cfg.Clone()
 }
 
+// storeImage is for the record alone: here secrets become plain.
 func storeImage(d facade.ImageDetails) storedImage {
 	return storedImage{
 		RegistryPath:  d.RegistryPath,
@@ -121,6 +145,7 @@ func storeImage(d facade.ImageDetails) storedImage {
 	}
 }
 
+// details is the way back.
 func (s storedImage) details() facade.ImageDetails {
 	return facade.ImageDetails{
 		RegistryPath:  s.RegistryPath,
@@ -143,13 +168,17 @@ func storeSecret(s facade.Secret) []byte {
 	return []byte(s.Reveal())
 }
 
+// encode is for a file of mode 0600: the registries' secrets are in it.
 func (r record) encode() ([]byte, error) {
 	r.Format = recordFormat
 	data, err := json.MarshalIndent(r, "", "  ")
 	return append(data, '\n'), err
 }
 
-var tokenForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var (
+	tokenForm = regexp.MustCompile(`^[0-9a-f]{16}\.[0-9a-f]{32}\.[a-z0-9-]+$`)
+	idForm    = regexp.MustCompile(`^[0-9a-f]{16}$`)
+)
 
 // decodeRecord quotes nothing. A pid below 2 would be everybody's to signal.
 func decodeRecord(data []byte) (record, error) {
@@ -167,13 +196,30 @@ func decodeRecord(data []byte) (record, error) {
 	return r, nil
 }
 
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+// newToken says whose operator it is, which anybody may know: the directory's id
+// and the application. The rest cannot be guessed and is another one for each
+// incarnation, so no other process has it by chance.
+func newToken(id, app string) string { return id + "." + random(16) + "." + app }
+
+// splitToken returns the directory's id and the application in a token.
+func splitToken(token string) (id, app string) {
+	if !tokenForm.MatchString(token) {
+		return "", ""
+	}
+	parts := strings.SplitN(token, ".", 3)
+	return parts[0], parts[2]
 }
 
-// revision is the generation of two stored files, empty for none.
+// random returns n random bytes in hex.
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// revision is the generation of two stored files, empty for none. It is worked
+// out from the content and not counted: that needs no further write that a
+// crash could lose, and who edits a file by hand changes it, too.
 func revision(agentConf, info []byte) string {
 	if len(agentConf) == 0 && len(info) == 0 {
 		return ""
@@ -186,6 +232,8 @@ func revision(agentConf, info []byte) string {
 // and the form of what is written. A file that is no agent.conf counts as it
 // is.
 func effective(agentConf, info []byte) string {
+	// Parsed and rendered again, it has the one form that every agent.conf
+	// of this meaning has.
 	if c, err := agentconf.Parse(agentConf); err == nil {
 		slices.Sort(c.APIAddresses)
 		c.APIAddresses = slices.Compact(c.APIAddresses)

@@ -41,7 +41,7 @@ func whole() *operator.Config {
 
 func TestRecordKeepsTheWholeConfig(t *testing.T) {
 	want := record{
-		Format: recordFormat, Token: newToken(), Ensured: true, Deleting: true,
+		Format: recordFormat, Token: newToken("0123456789abcdef", "mysql"), Ensured: true, Deleting: true,
 		Wanted: "w", Started: "s", StartedAt: time.Unix(1_700_000_000, 5).UTC(), Boot: "b",
 		Process: &process{Pid: 5, Start: 7},
 		Config:  storeConfig(whole()),
@@ -74,7 +74,7 @@ func TestRecordKeepsTheWholeConfig(t *testing.T) {
 }
 
 func TestDamagedRecordIsRefusedWithoutQuoting(t *testing.T) {
-	const token = `"token":"00112233445566778899aabbccddeeff"`
+	const token = `"token":"0011223344556677.00112233445566778899aabbccddeeff.mysql"`
 	for name, data := range map[string]string{
 		"nothing":          "",
 		"no JSON":          "canary",

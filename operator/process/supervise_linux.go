@@ -13,8 +13,13 @@ import (
 	"github.com/juju/errors"
 )
 
-// retryDelay is between two attempts at what failed for the disk's sake.
+// retryDelay is between two attempts at what failed for the disk's sake. It is
+// nobody's process that fails, so no back-off grows.
 const retryDelay = 5 * time.Second
+
+// leftOverDelay is between two looks at processes that were killed and are not
+// our children, so that nobody tells of their end.
+const leftOverDelay = 10 * time.Millisecond
 
 // supervise gives the unit a goroutine, if it has none, that carries out what
 // its record says. Called before anybody else knows the unit, or with its lock.
@@ -58,29 +63,32 @@ func (m *Manager) supervisorStep(u *unit) (wait time.Duration, more bool) {
 	if u.lock(context.Background(), m.catacomb.Dying()) != nil {
 		return 0, false
 	}
-	ran := u.process != nil
+	process, running := u.process, u.running()
 	trash := ""
 	err := m.refresh(u)
 	if err != nil {
+		// Without its record nothing is known of what is wanted. Retried,
+		// since a disk may recover; until then nothing is touched.
 		wait = m.trouble(u, "reading its record", err)
 	} else {
 		wait, trash = m.act(u)
 	}
-	more = u.stored || u.process != nil || err != nil
+	more = !u.vacant() || err != nil
 	if !more {
 		u.supervised = false
 		m.forget(u)
 	}
 	u.publish(m.isHalted())
-	switch {
-	case ran && u.process == nil:
+	if running && !u.running() {
 		m.noteExit()
-	case !ran && u.process != nil:
+	}
+	if u.process != nil && u.process != process {
 		// If it ended before the poll could know of it, nobody else tells.
 		u.wake()
 	}
 	u.unlock()
 
+	// From here on the name may have a new unit already.
 	if trash != "" {
 		m.notify(u.app)
 		m.discard(trash)
@@ -94,6 +102,9 @@ func (m *Manager) act(u *unit) (wait time.Duration, trash string) {
 	if u.process != nil && !m.procs.alive(*u.process) {
 		m.ended(u)
 	}
+	if len(u.leftOver) > 0 && !m.clean(u) {
+		return leftOverDelay, ""
+	}
 	if u.process != nil {
 		u.problem = "" // what stands in the way now is found out below
 		if m.logTooLarge(u) {
@@ -101,6 +112,7 @@ func (m *Manager) act(u *unit) (wait time.Duration, trash string) {
 		}
 	}
 	if u.unsaved && u.stored {
+		// Retried at every look until it is written.
 		if err := m.save(u, u.rec); err != nil {
 			m.trouble(u, "keeping its record", err)
 		}
@@ -146,6 +158,8 @@ func (m *Manager) trouble(u *unit, doing string, err error) time.Duration {
 	return retryDelay
 }
 
+// send signals the unit's process. When that fails, the next attempt is the one
+// after StopTimeout.
 func (m *Manager) send(u *unit, sig syscall.Signal) {
 	m.logger.Info("operator is told to end", "application", u.app, "pid", u.process.Pid, "signal", sig.String())
 	if err := m.procs.signal(*u.process, sig); err != nil {
@@ -157,8 +171,10 @@ func (m *Manager) send(u *unit, sig syscall.Signal) {
 func (m *Manager) ended(u *unit) {
 	p := *u.process
 	u.lastExit = m.procs.reap(p)
-	m.killAll(u, m.procs.members(map[string]bool{u.rec.Token: true})[u.rec.Token])
+	u.leftOver[u.rec.Token] = true // perhaps
 	now := m.config.Clock.Now()
+	// One that did as it was told is started again at once, if at all; one
+	// that ended by itself waits, longer each time.
 	told := !u.asked.IsZero()
 	if told || now.Sub(u.since) >= resetAfter {
 		u.delay, u.attempt, u.nextStart = 0, 0, time.Time{}
@@ -170,21 +186,38 @@ func (m *Manager) ended(u *unit) {
 	u.process, u.asked, u.since = nil, time.Time{}, now
 }
 
+// backOff sets the time of the next start after one that came to nothing.
 func (m *Manager) backOff(u *unit, now time.Time) {
 	u.delay = m.config.Backoff(u.delay, u.attempt)
 	u.attempt++
 	u.nextStart = now.Add(u.delay)
 }
 
-// killAll ends what is left of an operator whose first process is gone: it
-// holds the ports and files that the next one needs.
-func (m *Manager) killAll(u *unit, members []member) {
-	for _, p := range members {
-		m.logger.Info("left-over process is killed", "application", u.app, "pid", p.Pid)
-		if err := m.procs.signalOne(p.process, syscall.SIGKILL); err != nil {
-			m.logger.Warn("cannot kill", "application", u.app, "pid", p.Pid, "error", err)
+// clean ends what is left of an operator whose first process is gone: it holds
+// the ports and files that the next one needs. It returns whether all of it has
+// ended; until then nothing else is done about the unit.
+func (m *Manager) clean(u *unit) bool {
+	const problem = "waiting for left-over processes to end"
+	left := m.procs.members(func(token string) bool { return u.leftOver[token] })
+	if len(left) == 0 {
+		clear(u.leftOver)
+		if u.problem == problem {
+			u.problem = ""
+		}
+		return true
+	}
+	for _, members := range left {
+		for _, p := range members {
+			if u.problem != problem {
+				m.logger.Info("left-over process is killed", "application", u.app, "pid", p.Pid)
+			}
+			if err := m.procs.signalOne(p.process, syscall.SIGKILL); err != nil {
+				m.logger.Warn("cannot kill", "application", u.app, "pid", p.Pid, "error", err)
+			}
 		}
 	}
+	u.problem = problem
+	return false
 }
 
 // start starts the operator, or says when to do so.
@@ -201,6 +234,8 @@ func (m *Manager) start(u *unit) time.Duration {
 	}
 	now := m.config.Clock.Now()
 	if err != nil {
+		// Retried with the same back-off as an end: a program that is not
+		// there may be installed.
 		m.trouble(u, "starting", err)
 		u.since = now
 		m.backOff(u, now)
@@ -261,7 +296,7 @@ func (m *Manager) spawn(u *unit) (process, error) {
 		return process{}, err
 	}
 	if m.logTooLarge(u) {
-		m.moveLog(u)
+		m.moveLog(u) // of a process that wrote much and ended
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -296,6 +331,7 @@ func (m *Manager) spawn(u *unit) (process, error) {
 	_ = child.Release()
 	p, err := m.procs.identify(pid)
 	if err != nil {
+		// A process that cannot be known again would be started again.
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 		_, _ = syscall.Wait4(pid, nil, 0, nil)
 	}
@@ -311,6 +347,8 @@ func (m *Manager) openLog(u *unit) (*os.File, error) {
 	return m.disk.root.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 }
 
+// logTooLarge goes by the size alone. Between two polls a log may grow beyond the
+// limit by what a process writes in that time.
 func (m *Manager) logTooLarge(u *unit) bool {
 	info, err := m.disk.root.Lstat(u.path(logName))
 	return err == nil && info.Mode().IsRegular() && info.Size() > logLimit
@@ -342,9 +380,13 @@ func (m *Manager) moveLog(u *unit) {
 // directory loses its name, all at once, and then its content, which may take
 // time and needs no lock.
 func (m *Manager) remove(u *unit) (wait time.Duration, trash string) {
-	trash = removingPrefix + u.app + "-" + newToken()
+	trash = removingPrefix + u.app + "-" + random(16)
 	err := m.disk.rename(u.app, trash)
-	if err != nil && !isAbsent(err) {
+	if isAbsent(err) {
+		trash, err = "", nil // somebody was quicker
+	}
+	if err != nil {
+		// Retried; until then it is terminating.
 		return m.trouble(u, "removing", err), ""
 	}
 	u.stored = false

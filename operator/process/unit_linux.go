@@ -22,23 +22,29 @@ type unit struct {
 	// for some writes to disk at most, never while waiting for a process.
 	sem chan struct{}
 
+	// Of the unit itself.
 	gone       bool // no longer in Manager.units: look there again
 	supervised bool // has a goroutine
 
+	// What is on disk, as far as is known. refresh looks.
 	stored  bool   // has a directory with a record
 	rec     record // the record; of a vanished directory, the last one
 	unsaved bool   // rec has something that could not be written
 
-	process   *process // the living one, as far as is known
-	since     time.Time
-	asked     time.Time // when the process was told to end
-	nextStart time.Time
-	delay     time.Duration
-	attempt   int
+	// The process, and what became of those before it.
+	process   *process      // the living one, as far as is known
+	since     time.Time     // of the start, or without a process of the end
+	asked     time.Time     // when the process was told to end
+	nextStart time.Time     // not before this
+	delay     time.Duration // the last back-off, and
+	attempt   int           // how many there were
 	restarts  int
-	started   bool   // at least once by this manager, or adopted
-	lastExit  string // how the last process ended
-	problem   string // why the last step came to nothing
+	// leftOver are the tokens of processes that are to end before anything
+	// else is done: what an operator started and left behind, mostly.
+	leftOver map[string]bool
+	started  bool   // at least once by this manager, or adopted
+	lastExit string // how the last process ended
+	problem  string // why the last step came to nothing
 
 	// digestOf and digest remember one effective digest, which is some
 	// hundred times the work of a revision.
@@ -48,8 +54,14 @@ type unit struct {
 	signature signature
 }
 
+// newUnit returns one of which nothing is known yet.
 func newUnit(app string) *unit {
-	u := &unit{app: app, wakeup: make(chan struct{}, 1), sem: make(chan struct{}, 1)}
+	u := &unit{
+		app:      app,
+		wakeup:   make(chan struct{}, 1),
+		sem:      make(chan struct{}, 1),
+		leftOver: make(map[string]bool),
+	}
 	u.view.Store(&view{})
 	return u
 }
@@ -66,6 +78,7 @@ func (u *unit) lock(ctx context.Context, dying <-chan struct{}) error {
 	}
 }
 
+// tryLock is for who can as well look later.
 func (u *unit) tryLock() bool {
 	select {
 	case u.sem <- struct{}{}:
@@ -77,6 +90,12 @@ func (u *unit) tryLock() bool {
 
 func (u *unit) unlock() { <-u.sem }
 
+// running says that there is a process, or that something of one is left.
+func (u *unit) running() bool { return u.process != nil || len(u.leftOver) > 0 }
+
+// vacant says that there is nothing of the operator to look after.
+func (u *unit) vacant() bool { return !u.stored && !u.running() }
+
 // wake makes the supervisor look, now or as soon as it is done with what it is
 // doing.
 func (u *unit) wake() {
@@ -86,12 +105,14 @@ func (u *unit) wake() {
 	}
 }
 
+// path is relative to the manager's directory.
 func (u *unit) path(name string) string { return filepath.Join(u.app, name) }
 
 // view is what others see of a unit without its lock. It is never changed once
 // it is there.
 type view struct {
 	process  *process
+	running  bool // as in unit.running
 	status   operator.Status
 	dying    bool
 	restarts int
@@ -103,6 +124,7 @@ type view struct {
 func (u *unit) publish(halted bool) {
 	u.view.Store(&view{
 		process:  u.process,
+		running:  u.running(),
 		status:   u.status(halted),
 		dying:    u.rec.Deleting,
 		restarts: u.restarts,
@@ -111,6 +133,8 @@ func (u *unit) publish(halted bool) {
 	})
 }
 
+// status is for people. The messages have nothing of the configuration in them;
+// errors in them are the system's, about files and programs.
 func (u *unit) status(halted bool) operator.Status {
 	switch {
 	case u.process != nil:
@@ -143,6 +167,7 @@ func (u *unit) why(state string) string {
 	return state
 }
 
+// report leaves out what there is nothing to say about.
 func (v *view) report() map[string]any {
 	r := map[string]any{"phase": string(v.status.Phase), "restarts": v.restarts}
 	if v.process != nil {
@@ -201,13 +226,13 @@ func (m *Manager) read(u *unit) error {
 	u.problem = ""
 	rec, err := decodeRecord(data)
 	if err != nil {
-		// Only half an operator, which the next Ensure makes whole. A
-		// process of the lost record cannot be told from any other.
+		// Only half an operator, which the next Ensure makes whole.
 		m.logger.Error("the record of an operator is damaged", "application", u.app, "error", err)
 		u.problem = "its record is damaged"
 		return nil
 	}
-	// A process that we know is not forgotten for a record out of a backup.
+	// A process that we know is not forgotten for a record out of a backup,
+	// which may name another one or none.
 	if u.process == nil {
 		u.rec = rec
 	}
@@ -215,7 +240,7 @@ func (m *Manager) read(u *unit) error {
 }
 
 // adopt finds the processes that run of these units, and takes on those without
-// a record. What is left of others is killed.
+// a record. What is left of others is to end.
 func (m *Manager) adopt(units []*unit) {
 	tokens := make(map[string]bool)
 	for _, u := range units {
@@ -229,11 +254,43 @@ func (m *Manager) adopt(units []*unit) {
 		}
 	}
 	// One look at all processes for all units that are in doubt.
-	members := m.procs.members(tokens)
+	var members map[string][]member
+	if len(tokens) > 0 {
+		members = m.procs.members(func(token string) bool { return tokens[token] })
+	}
 	for _, u := range units {
 		if u.process == nil && tokens[u.rec.Token] {
 			m.claim(u, members[u.rec.Token])
 		}
+		u.publish(m.isHalted())
+	}
+}
+
+// findOrphans makes the operators of this directory end of which no record is
+// left: it was damaged, or taken away while nobody looked. Nobody could supervise
+// them, and the next Ensure would start a second copy.
+func (m *Manager) findOrphans() {
+	known := make(map[string]bool)
+	for _, u := range m.units {
+		known[u.rec.Token] = true
+	}
+	orphans := m.procs.members(func(token string) bool {
+		id, app := splitToken(token)
+		if id != m.id || known[token] {
+			return false
+		}
+		// The record of this one may be there, and could not be read.
+		u := m.units[app]
+		return u == nil || u.stored
+	})
+	for token := range orphans {
+		_, app := splitToken(token)
+		u := m.units[app]
+		if u == nil {
+			u = newUnit(app)
+			m.units[app] = u
+		}
+		u.leftOver[token] = true
 		u.publish(m.isHalted())
 	}
 }
@@ -254,15 +311,20 @@ func (m *Manager) claim(u *unit, members []member) {
 		u.rec.Process, u.unsaved = leader, true
 		return
 	}
-	m.killAll(u, members)
+	if len(members) > 0 {
+		u.leftOver[u.rec.Token] = true
+	}
 }
 
+// take makes a process that runs the unit's. From here on it is like one that
+// this manager has started.
 func (m *Manager) take(u *unit, p process) {
 	u.process, u.since, u.started = &p, u.rec.StartedAt, true
 	m.logger.Info("operator adopted", "application", u.app, "pid", p.Pid)
 }
 
-// save writes rec and then makes it the unit's.
+// save writes rec and then makes it the unit's: what is in memory is never ahead
+// of the disk, but for a pid that could not be written (see launch).
 func (m *Manager) save(u *unit, rec record) error {
 	data, err := rec.encode()
 	if err == nil {
@@ -288,10 +350,12 @@ func (m *Manager) create(u *unit, rec record) error {
 		return err
 	}
 	// A name of its own each time: the one before may still be in removal.
-	making := fmt.Sprintf("%s%s-%s", makingPrefix, u.app, newToken())
+	making := fmt.Sprintf("%s%s-%s", makingPrefix, u.app, random(16))
 	if err := m.disk.mkdir(making); err != nil {
 		return errors.Annotate(err, "making the directory")
 	}
+	// The record is in it before it has its name: a directory without one
+	// would be foreign to whoever comes after a crash.
 	err = m.disk.write(filepath.Join(making, recordName), data)
 	if err == nil {
 		err = m.disk.rename(making, u.app)

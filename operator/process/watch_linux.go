@@ -14,7 +14,8 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// signature is what a change of the stored files shows in.
+// signature is what a change of the stored files shows in. Of the record it is
+// only whether there is one: its content changes with every start.
 type signature struct {
 	record          bool
 	agentConf, info fileSignature
@@ -26,6 +27,7 @@ type fileSignature struct {
 	mode    os.FileMode
 }
 
+// sign takes what cannot be looked at for absent: the watchers' looks find out.
 func (m *Manager) sign(u *unit) signature {
 	there, _ := m.hasRecord(u.app)
 	return signature{
@@ -81,9 +83,13 @@ func (m *Manager) WatchOperators(ctx context.Context) (facade.StringsWatcher, er
 	}
 	// First the registration, then the baseline: nothing falls in between.
 	m.mu.Lock()
+	first := len(m.watchers) == 0
 	m.watchers[w] = struct{}{}
 	m.mu.Unlock()
 	for _, u := range m.snapshot() {
+		if !first {
+			break // the poll has looked all the time, and tells all
+		}
 		if err := u.lock(ctx, m.catacomb.Dying()); err != nil {
 			m.unregister(w)
 			return nil, errors.Annotate(err, "watching operators")
@@ -105,6 +111,7 @@ func (m *Manager) WatchOperators(ctx context.Context) (facade.StringsWatcher, er
 	return w, nil
 }
 
+// unregister may be called twice.
 func (m *Manager) unregister(w *watcher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,6 +138,7 @@ func (w *watcher) Wait() error { return w.catacomb.Wait() }
 // Changes is part of the facade.Watcher interface.
 func (w *watcher) Changes() <-chan []string { return w.changes }
 
+// add never waits for the reader.
 func (w *watcher) add(app string) {
 	w.mu.Lock()
 	w.pending[app] = struct{}{}
@@ -153,6 +161,8 @@ func (w *watcher) take(batch []string) []string {
 	return batch
 }
 
+// loop offers a batch until somebody reads it, and meanwhile adds to it what
+// happens. The baseline is offered even if it is empty.
 func (w *watcher) loop(batch []string) error {
 	defer w.manager.unregister(w)
 	out := w.changes
@@ -163,8 +173,8 @@ func (w *watcher) loop(batch []string) error {
 		case <-w.manager.catacomb.Dying():
 			return errStopped
 		case <-w.poke:
-			batch = w.take(batch)
-			if len(batch) > 0 {
+			// A poke may be left of what was taken before.
+			if batch = w.take(batch); len(batch) > 0 {
 				out = w.changes
 			}
 		case out <- batch:
