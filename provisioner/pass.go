@@ -183,8 +183,16 @@ func (p *pass) readFormat() error {
 		p.seen.format = &formatSeen{gone: true}
 		return nil
 	}
+	if err != nil {
+		return errors.Annotate(err, "reading charm info")
+	}
+	if charm.Name == "" && len(charm.Series) == 0 && len(charm.Bases) == 0 {
+		// Taken for an answer it would be a charm of format 1, and what
+		// belongs to one of format 2 would be deleted.
+		return errors.NotValidf("charm info of application %q without Name, Series and Bases", p.app)
+	}
 	p.seen.format = &formatSeen{format: charm.Format()}
-	return errors.Annotate(err, "reading charm info")
+	return nil
 }
 
 func (p *pass) readState() error {

@@ -582,3 +582,30 @@ func TestBulkReadThatFailsAsAWholeIsNotAnApplicationThatIsGone(t *testing.T) {
 		w.provisioned("mysql")
 	})
 }
+
+// An empty answer has the look of a charm of format 1.
+func TestEmptyCharmInfoIsNotACharmOfFormat1(t *testing.T) {
+	for _, life := range []facade.Life{facade.Alive, facade.Dead} {
+		t.Run(string(life), func(t *testing.T) {
+			story(t, func(w *world) {
+				w.config.Facade = w.controller.Plain()
+				w.controller.AddApplication("sidecar", fakes.App{Life: life, Charm: fakes.Charm(2)})
+				w.faults.Add(fakes.Rule{Method: "CharmInfo", Times: 3, Effect: fakes.Effect{Answer: fakes.Return(nil)}})
+				w.start()
+				w.after(time.Minute)
+				for _, c := range w.faults.Calls() {
+					if c.Method == "OperatorExists" {
+						t.Fatal("an application whose charm is of format 2 was taken for ours")
+					}
+				}
+				passes := w.passes.of("sidecar")
+				if first := passes[0]; !errors.Is(first.Err, errors.NotValid) {
+					t.Errorf("the first pass ended in %s: %v", first.Outcome, first.Err)
+				}
+				if last := passes[len(passes)-1]; last.Outcome != provisioner.OutcomeSettled {
+					t.Errorf("the last pass ended in %s: %v", last.Outcome, last.Err)
+				}
+			})
+		})
+	}
+}
