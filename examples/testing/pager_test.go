@@ -122,7 +122,7 @@ func TestEveryKindOfTroubleIsPaged(t *testing.T) {
 			h.manager.SetTermination(fakes.Termination{Forever: true})
 			h.controller.RemoveApplication("mysql")
 		},
-		want: "mysql is not provisioned: stuck",
+		want: "mysql is not provisioned: the operator is being deleted after more than 3m0s",
 	}, {
 		about: "panic",
 		cause: func(h *host) {
