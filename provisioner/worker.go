@@ -314,6 +314,9 @@ func (w *Worker) tellStatus(ctx context.Context, app string, a *application, res
 			w.panicked(ctx, app, r)
 		}
 	}()
+	// Unknown until there is an answer: a call that seems to fail may have
+	// set it.
+	a.status = ""
 	calls := w.newDeadline(ctx)
 	defer calls.close()
 	err := calls.endFacade(setter.SetProvisioningStatus(calls.begin(), app, status, message))

@@ -609,3 +609,22 @@ func TestEmptyCharmInfoIsNotACharmOfFormat1(t *testing.T) {
 		})
 	}
 }
+
+// The reply to a status was lost, and what it told is over by the next pass.
+func TestStatusWhoseReplyWasLostIsSetRight(t *testing.T) {
+	story(t, func(w *world) {
+		w.controller.AddApplication("mysql", fakes.App{})
+		w.start()
+		w.faults.Add(
+			fakes.Rule{Method: "ApplicationsInfo", Effect: fakes.Effect{Err: boom}},
+			fakes.Rule{Method: "SetProvisioningStatus", Effect: fakes.Effect{Err: boom, Act: fakes.Fully}},
+		)
+		if err := w.worker.Trigger("mysql"); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		if got := w.controller.Status("mysql"); got.Status != facade.StatusProvisioned {
+			t.Errorf("the status is %q for ever", got.Status)
+		}
+	})
+}
