@@ -228,6 +228,11 @@ func (w *Worker) serve(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		if w.isDying() {
+			// Handed over in the very moment: no pass begins any more.
+			w.queue.Done(item.Key)
+			return
+		}
 		started := w.config.Clock.Now()
 		a := w.track(item.Key)
 		res := w.runPass(ctx, item.Key, &a.memory)
