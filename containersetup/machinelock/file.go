@@ -9,17 +9,21 @@ import (
 	"github.com/sutler-dev/sutler/containersetup/container"
 )
 
-// try returns the file, locked; or nil when another has it locked, or when it
-// was replaced by somebody just now.
-func (l *Lock) try() (*os.File, error) {
-	l.trying.Lock()
-	defer l.trying.Unlock()
+// lockFile returns the file, locked; or nil when another has it locked, or when
+// it was replaced by somebody just now.
+func (l *Lock) lockFile() (*os.File, error) {
 	// Opened for every try and not kept: a file that was replaced while we
 	// wait would be waited for for ever.
 	f, err := l.open(os.O_RDWR | os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
+	return l.lockOpened(f)
+}
+
+// lockOpened is the rest of lockFile, after the file was opened, which it closes
+// when it does not return it.
+func (l *Lock) lockOpened(f *os.File) (*os.File, error) {
 	locked, err := tryLock(f, false)
 	if err != nil || !locked {
 		_ = f.Close()
@@ -65,15 +69,12 @@ func (l *Lock) current(f *os.File) bool {
 }
 
 // describe writes into the file who holds the lock. That is for people: when it
-// fails, as on a full disk, the lock is held all the same.
-func (l *Lock) describe(f *os.File, s container.LockStatus) {
+// fails, as on a full disk, the lock is held all the same, and its holder is not
+// known to others.
+func describe(f *os.File, s container.LockStatus) {
 	// Emptied first, so that a former holder is not taken for this one.
-	err := f.Truncate(0)
-	if err == nil {
-		_, err = f.WriteAt(render(s), 0)
-	}
-	if err != nil {
-		l.logger.Warn("cannot write down who holds the machine lock", "error", err)
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt(render(s), 0)
 	}
 }
 

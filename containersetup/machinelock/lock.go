@@ -25,13 +25,13 @@ type Lock struct {
 
 	turns turns
 
-	// trying keeps this Lock's own looks at the file apart: a Status would
-	// otherwise make an Acquire of the same process find the file locked.
-	trying sync.Mutex
-
+	// mu also keeps this Lock's own looks at the file apart: a Status would
+	// otherwise make an Acquire of the same process find the file locked, or
+	// see it locked and not yet described. It is never held while something
+	// is waited for.
 	mu   sync.Mutex
 	held *held
-	seen container.LockStatus // another process's, by whom the first in the queue was stopped last
+	seen container.LockStatus // another's, by whom the first in the queue was stopped last
 }
 
 // held is a lock that was acquired and not yet released. That it is reachable
@@ -80,9 +80,6 @@ func New(config Config) (*Lock, error) {
 // error and without the lock; with a ctx that has ended it never acquires.
 // release may be called from any goroutine, and again.
 func (l *Lock) Acquire(ctx context.Context, holder container.Holder) (release func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Annotatef(err, "machine lock %s", l.path)
-	}
 	if err := l.turns.take(ctx); err != nil {
 		return nil, l.gaveUp(err)
 	}
@@ -92,42 +89,31 @@ func (l *Lock) Acquire(ctx context.Context, holder container.Holder) (release fu
 			l.turns.pass()
 		}
 	}()
-	f, err := l.wait(ctx)
+	h, err := l.wait(ctx, holder)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, l.gaveUp(err)
 		}
 		return nil, errors.Annotatef(err, "machine lock %s", l.path)
 	}
-	h := &held{file: f, status: container.LockStatus{
-		Held: true, Holder: holder, PID: os.Getpid(), Since: l.clock.Now(),
-	}}
-	l.describe(f, h.status)
-	l.mu.Lock()
-	l.held, l.seen = h, container.LockStatus{}
-	l.mu.Unlock()
 	return sync.OnceFunc(func() { l.release(h) }), nil
 }
 
-// wait tries for the file until it is locked or ctx ends.
-func (l *Lock) wait(ctx context.Context) (*os.File, error) {
+// wait tries for the lock until it has it or ctx ends.
+func (l *Lock) wait(ctx context.Context, holder container.Holder) (*held, error) {
 	for told := false; ; {
-		// Asked every time, since a timer and ctx that end together
-		// may be seen in either order.
+		// Asked every time: a turn or a timer may come in the instant in
+		// which ctx ends, or after.
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f, err := l.try()
-		if f != nil || err != nil {
-			return f, err
+		h, seen, err := l.try(holder)
+		if h != nil || err != nil {
+			return h, err
 		}
-		s := l.read()
-		l.mu.Lock()
-		l.seen = s
-		l.mu.Unlock()
 		if !told {
 			told = true
-			l.logger.Info("waiting for the machine lock", append(attrs(s), slog.String("path", l.path))...)
+			l.logger.Info("waiting for the machine lock", append(attrs(seen), slog.String("path", l.path))...)
 		}
 		if err := l.pause(ctx); err != nil {
 			return nil, err
@@ -135,9 +121,31 @@ func (l *Lock) wait(ctx context.Context) (*os.File, error) {
 	}
 }
 
+// try returns the lock when it is free; when another has it, nil and what is
+// known of that one.
+func (l *Lock) try(holder container.Holder) (*held, container.LockStatus, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now() // before anything is locked, as a stub may panic
+	f, err := l.lockFile()
+	if err != nil {
+		return nil, container.LockStatus{}, err
+	}
+	if f == nil {
+		l.seen = l.read()
+		return nil, l.seen, nil
+	}
+	h := &held{file: f, status: container.LockStatus{
+		Held: true, Holder: holder, PID: os.Getpid(), Since: now,
+	}}
+	describe(f, h.status)
+	l.held, l.seen = h, container.LockStatus{}
+	return h, h.status, nil
+}
+
 // pause lets about Config.Poll pass.
 func (l *Lock) pause(ctx context.Context) error {
-	timer := l.clock.NewTimer(l.poll/2 + rand.N(l.poll))
+	timer := l.clock.NewTimer(l.poll/2 + rand.N(l.poll)) //nolint:gosec // it only spreads the tries
 	defer timer.Stop()
 	select {
 	case <-timer.Chan():
@@ -150,17 +158,22 @@ func (l *Lock) pause(ctx context.Context) error {
 // release gives the lock back and lets the next goroutine have its turn.
 func (l *Lock) release(h *held) {
 	defer l.turns.pass()
-	l.mu.Lock()
-	l.held = nil
-	l.mu.Unlock()
-	replaced := !l.current(h.file)
-	// An empty file for whoever looks; it would not be believed anyhow.
-	_ = h.file.Truncate(0)
-	unlock(h.file)
-	if replaced {
+	if !l.giveBack(h) {
 		l.logger.Error("the machine lock's file was removed or replaced while the lock was held: others may have held it too",
 			append(attrs(h.status), slog.String("path", l.path))...)
 	}
+}
+
+// giveBack returns whether the lock was worth something until now.
+func (l *Lock) giveBack(h *held) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	current := l.current(h.file)
+	// An empty file for whoever looks; it would not be believed anyhow.
+	_ = h.file.Truncate(0)
+	unlock(h.file)
+	l.held = nil
+	return current
 }
 
 // gaveUp says what was waited for in vain.

@@ -53,7 +53,7 @@ func acquire(t testing.TB, l *Lock) func() {
 // wantFree fails unless the lock can be had at once.
 func wantFree(t testing.TB, path string) {
 	t.Helper()
-	f, err := newLock(t, path).try()
+	f, err := newLock(t, path).lockFile()
 	if err != nil || f == nil {
 		t.Fatalf("the lock is not free (%v)", err)
 	}
@@ -63,7 +63,7 @@ func wantFree(t testing.TB, path string) {
 // wantHeld fails if the lock can be had.
 func wantHeld(t testing.TB, path string) {
 	t.Helper()
-	f, err := newLock(t, path).try()
+	f, err := newLock(t, path).lockFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +106,9 @@ func TestReleaseAgainReleasesNobodyElse(t *testing.T) {
 	wantHeld(t, path)
 	if s, err := l.Status(t.Context()); err != nil || !s.Held {
 		t.Errorf("status %+v, %v", s, err)
+	}
+	if !l.turns.taken {
+		t.Error("another goroutine has its turn meanwhile")
 	}
 	second()
 	wantFree(t, path)
@@ -386,7 +389,7 @@ func TestAReleasedLockIsFoundWithinOneAndAHalfPolls(t *testing.T) {
 				acquire(t, l)()
 				done <- time.Now()
 			}()
-			time.Sleep(time.Duration(rand.N(5 * time.Second)))
+			time.Sleep(rand.N(5 * time.Second))
 			released := time.Now()
 			release()
 			if late := (<-done).Sub(released); late > DefaultPoll*3/2 {
@@ -413,8 +416,11 @@ func TestWaitingIsCheapAndQuiet(t *testing.T) {
 		if _, err := l.Acquire(ctx, someone); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if n := ticks.timers.Load(); n < 24*60*2/3 || n > 24*60*2 {
+		if n := ticks.made.Load(); n < 24*60*2/3 || n > 24*60*2 {
 			t.Errorf("tried %d times in a day", n)
+		}
+		if made, stopped := ticks.made.Load(), ticks.stopped.Load(); made != stopped {
+			t.Errorf("%d timers were made, and %d stopped", made, stopped)
 		}
 		if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `reason="bridge devices for 0/lxd/1"`) {
 			t.Errorf("logged %d lines:\n%s", n, log.String())
@@ -424,12 +430,22 @@ func TestWaitingIsCheapAndQuiet(t *testing.T) {
 
 type countingClock struct {
 	clock.Clock
-	timers atomic.Int64
+	made, stopped atomic.Int64
 }
 
 func (c *countingClock) NewTimer(d time.Duration) clock.Timer {
-	c.timers.Add(1)
-	return c.Clock.NewTimer(d)
+	c.made.Add(1)
+	return countedTimer{c.Clock.NewTimer(d), c}
+}
+
+type countedTimer struct {
+	clock.Timer
+	clock *countingClock
+}
+
+func (t countedTimer) Stop() bool {
+	t.clock.stopped.Add(1)
+	return t.Timer.Stop()
 }
 
 // A logger that panics is the only foreign code that runs here.

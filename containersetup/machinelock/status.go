@@ -22,10 +22,9 @@ func (l *Lock) Status(ctx context.Context) (container.LockStatus, error) {
 		return container.LockStatus{}, errors.Annotatef(err, "status of machine lock %s", l.path)
 	}
 	l.mu.Lock()
-	h := l.held
-	l.mu.Unlock()
-	if h != nil {
-		return h.status, nil
+	defer l.mu.Unlock()
+	if l.held != nil {
+		return l.held.status, nil
 	}
 	s, err := l.probe()
 	return s, errors.Annotatef(err, "status of machine lock %s", l.path)
@@ -33,8 +32,6 @@ func (l *Lock) Status(ctx context.Context) (container.LockStatus, error) {
 
 // probe looks at the file.
 func (l *Lock) probe() (container.LockStatus, error) {
-	l.trying.Lock()
-	defer l.trying.Unlock()
 	f, err := l.open(os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return container.LockStatus{}, nil
