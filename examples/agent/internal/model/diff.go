@@ -5,13 +5,16 @@ import (
 	"slices"
 )
 
-// Changes names the applications that differ between two readings of a model,
-// each list sorted.
+// Changes names what differs between two readings of a model, each list sorted.
 type Changes struct {
 	// Applications were added or removed, or have another life or charm.
 	Applications []string
 	// Provisioning have other addresses, version, image, tags or storage.
 	Provisioning []string
+	// Containers were added or removed, or changed in whatever respect.
+	Containers []string
+	// Harvest tells that the machine's harvest mode is another one.
+	Harvest bool
 }
 
 // Diff tells what changed. before may be nil, for a model with no applications.
@@ -44,7 +47,28 @@ func Diff(before, after *Model) Changes {
 	}
 	slices.Sort(c.Applications)
 	slices.Sort(c.Provisioning)
+	c.diffMachine(before, after)
 	return c
+}
+
+func (c *Changes) diffMachine(before, after *Model) {
+	var old map[string]*Container
+	if before != nil {
+		old = before.Containers
+		c.Harvest = before.Machine != nil && after.Machine != nil && before.Machine.Harvest != after.Machine.Harvest
+	}
+	for id := range old {
+		if after.Containers[id] == nil {
+			c.Containers = append(c.Containers, id)
+		}
+	}
+	for id, container := range after.Containers {
+		was := old[id]
+		if was == nil || !sameText(was.Err, container.Err) || was.Err == nil && !reflect.DeepEqual(was, container) {
+			c.Containers = append(c.Containers, id)
+		}
+	}
+	slices.Sort(c.Containers)
 }
 
 // sameText compares what people would see of two errors.

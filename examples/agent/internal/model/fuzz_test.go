@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/containersetup/container"
+	"github.com/sutler-dev/sutler/facade"
 )
 
 // checkRefusal holds what is true of every error about a file: it is a problem
@@ -83,6 +86,77 @@ func FuzzCharm(f *testing.F) {
 			if base.Name == "" {
 				t.Error("accepted a base without a name")
 			}
+		}
+	})
+}
+
+func FuzzMachine(f *testing.F) {
+	f.Add([]byte("id: 0\ncontainers: [lxd, box]\nharvest: all\nsettings: {box: {stop-timeout: 5s}}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := ParseMachine("f", data)
+		if err != nil {
+			checkRefusal(t, data, err)
+			return
+		}
+		if err := container.ValidateMachineID(m.ID); err != nil {
+			t.Error(err)
+		}
+		if err := m.Harvest.Validate(); err != nil {
+			t.Error(err)
+		}
+		seen := map[facade.ContainerType]bool{}
+		for _, typ := range m.Types {
+			if err := typ.Validate(); err != nil || seen[typ] {
+				t.Errorf("accepted type %q: %v", typ, err)
+			}
+			seen[typ] = true
+		}
+		for typ := range m.Settings {
+			if !seen[typ] {
+				t.Errorf("accepted settings of type %q", typ)
+			}
+		}
+	})
+}
+
+func FuzzContainer(f *testing.F) {
+	f.Add([]byte("life: dead\nbase: ubuntu@22.04/stable\nconstraints: {cores: 1, memory: 64}\nuser-data: |\n  #cloud-config\n  a: b\nretry: 2\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ParseContainer("f", data)
+		if err != nil {
+			checkRefusal(t, data, err)
+			return
+		}
+		if err := c.Life.Validate(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Info.Validate(); err != nil {
+			t.Errorf("accepted %+v: %v", c, err)
+		}
+		if n := len(c.Info.UserData.Reveal()); n > MaxUserData {
+			t.Errorf("accepted user data of %d bytes", n)
+		}
+	})
+}
+
+// FuzzContainerFile holds names to stand for one container each, and for one of
+// this machine.
+func FuzzContainerFile(f *testing.F) {
+	f.Add("0-lxd-1.yaml")
+	f.Add("0-lxd-01.yaml")
+	f.Add("0/lxd/1.yaml")
+	f.Add("0-kvm-2-lxd-0.yaml")
+	f.Fuzz(func(t *testing.T, name string) {
+		id, err := containerID(name, "0")
+		if err != nil {
+			return
+		}
+		if parsed, err := container.ParseID(id); err != nil || parsed.Host != "0" {
+			t.Errorf("%q is container %q", name, id)
+		}
+		// A path in a name is another file's business.
+		if got := ContainerFile(id); !strings.Contains(name, "/") && got != ContainersDir+"/"+name {
+			t.Errorf("%q is container %q, whose file is %q", name, id, got)
 		}
 	})
 }

@@ -18,8 +18,8 @@ import (
 
 // Limits of a model.
 const (
-	// MaxModelFile is the greatest size of model.yaml and of an
-	// application.yaml, in bytes.
+	// MaxModelFile is the greatest size of model.yaml, machine.yaml, an
+	// application.yaml and a container's file, in bytes.
 	MaxModelFile = 64 << 10
 	// MaxCharmFile is the greatest size of a charm's file, in bytes.
 	MaxCharmFile = 1 << 20
@@ -44,6 +44,15 @@ type Model struct {
 	// Applications has all that have a directory with a possible name,
 	// readable or not.
 	Applications map[string]*Application
+	// Machine is the machine that the agent runs on, nil when there is no
+	// machine.yaml.
+	Machine *Machine
+	// MachineErr says why the machine or its containers as a whole cannot be
+	// read; then Machine is nil and Containers is empty.
+	MachineErr error
+	// Containers has all of the machine's that have a file with a possible
+	// name, readable or not, by id.
+	Containers map[string]*Container
 	// Problems is all that is wrong, ordered by file.
 	Problems []*Problem
 }
@@ -66,8 +75,8 @@ type Application struct {
 
 // Load reads the model in dir. It returns an error when model.yaml or the
 // directory of the applications cannot be read: then nothing is known about any
-// application, least of all that it was removed. Trouble with a single one is in
-// its Err or CharmErr, and in Problems.
+// application, least of all that it was removed. Trouble with a single one, or
+// with the machine, is in its Err, CharmErr or MachineErr, and in Problems.
 func Load(dir string) (*Model, error) {
 	settings, err := LoadSettings(dir)
 	if err != nil {
@@ -83,6 +92,7 @@ func Load(dir string) (*Model, error) {
 			return nil, err
 		}
 	}
+	m.loadMachine(dir)
 	slices.SortFunc(m.Problems, func(a, b *Problem) int { return strings.Compare(a.File, b.File) })
 	return m, nil
 }

@@ -111,7 +111,7 @@ func parseStorage(m *mapping) *facade.CharmStorage {
 		m.reject("provider", "want the kind of storage")
 	}
 	// In MiB: up to a pebibyte.
-	size, ok := m.number("size", 1, 1<<30)
+	size, ok := m.number("size", 1<<30)
 	if !ok {
 		m.reject("size", "want a size in MiB")
 	}

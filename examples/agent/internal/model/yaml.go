@@ -176,6 +176,24 @@ func (d *document) text(what string, node *yaml.Node) string {
 	return ""
 }
 
+// block returns the key's text of any number of lines, as it is written; empty
+// when there is none.
+func (m *mapping) block(key string, most int) string {
+	node := m.get(key)
+	switch {
+	case node == nil:
+	case node.Kind != yaml.ScalarNode:
+		m.reject(key, "want a text, not "+kindOf(node))
+	case len(node.Value) > most:
+		m.reject(key, fmt.Sprintf("want at most %d bytes", most))
+	case strings.ContainsFunc(node.Value, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+		m.reject(key, "want lines without control characters")
+	default:
+		return node.Value
+	}
+	return ""
+}
+
 // item is an element of a list, with the line that it stands on.
 type item struct {
 	text string
@@ -204,15 +222,15 @@ func (m *mapping) list(key string) []*yaml.Node {
 	return node.Content
 }
 
-// number returns the key's whole number and whether there is one.
-func (m *mapping) number(key string, least, most uint64) (uint64, bool) {
+// number returns the key's whole number, from 1, and whether there is one.
+func (m *mapping) number(key string, most uint64) (uint64, bool) {
 	node := m.get(key)
 	if node == nil {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(node.Value, 10, 64)
-	if node.Kind != yaml.ScalarNode || err != nil || n < least || n > most {
-		m.reject(key, fmt.Sprintf("want a whole number from %d to %d", least, most))
+	if node.Kind != yaml.ScalarNode || err != nil || n < 1 || n > most {
+		m.reject(key, fmt.Sprintf("want a whole number from 1 to %d", most))
 		return 0, false
 	}
 	return n, true
