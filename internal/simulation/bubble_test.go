@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,12 +13,16 @@ import (
 // the test binary before its seed was printed.
 func bubble(t *testing.T, play func() []string) (wrong []string) {
 	t.Helper()
-	defer func() {
+	caught := func() {
 		if r := recover(); r != nil {
-			wrong = append(wrong, fmt.Sprintf("panic: %v", r))
+			wrong = append(wrong, fmt.Sprintf("panic: %v\n%s", r, debug.Stack()))
 		}
-	}()
-	synctest.Test(t, func(*testing.T) { wrong = play() })
+	}
+	defer caught() // of the bubble itself, which panics when it is blocked
+	synctest.Test(t, func(*testing.T) {
+		defer caught()
+		wrong = play()
+	})
 	return wrong
 }
 

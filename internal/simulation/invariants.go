@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (w *World) wrongOperator(a *App) (wrong []string) {
 		say("its operator was made from other files than those that are stored")
 	}
 	if running.Version != a.Info.Version || running.ImageDetails.RegistryPath != a.Info.ImageDetails.RegistryPath ||
-		(running.CharmStorage == nil) != (a.Info.CharmStorage == nil) || !maps.Equal(running.ResourceTags, a.Info.Tags) {
+		!reflect.DeepEqual(running.CharmStorage, a.Info.CharmStorage) || !maps.Equal(running.ResourceTags, a.Info.Tags) {
 		say("its operator was made from old information")
 	}
 	conf := w.parsed(stored.AgentConf)
@@ -168,7 +169,7 @@ func (w *World) wrongPassword(a *App, stored *agentconf.Config) (wrong []string)
 
 // wrongStatus judges what users of the model are told.
 func (w *World) wrongStatus(a *App) []string {
-	if !w.has(fakes.StatusReports) {
+	if !w.has(fakes.StatusReports) || w.shared {
 		return nil
 	}
 	want := facade.StatusProvisioned
@@ -193,13 +194,13 @@ func (w *World) wrongReport(apps []*App, thorough bool) []string {
 	want := map[string]int{"queued": 0, "running": 0, "waiting": 0, "stuck": 0, "failed": 0, "settled": 0}
 	for _, a := range apps {
 		switch {
-		case a.Life == "", a.Life == facade.Dead && a.Format == 1:
+		case a.Life == "", a.Life == facade.Dead && (a.Format == 1 || a.NoCharm):
 			// Not tracked once its operator is gone.
-		case a.Life != facade.Alive, a.Format >= 2:
+		case a.Life != facade.Alive:
 			want["settled"]++
 		case a.NoCharm:
 			want["waiting"]++
-		case !supported(a):
+		case a.Format == 1 && !supported(a):
 			want["failed"]++
 		default:
 			want["settled"]++
@@ -254,7 +255,7 @@ func (w *World) Broken() []string {
 		all = append(all, s.wrongInTheWhole()...)
 	}
 	for name, a := range w.apps {
-		if a.foreign != nil && !w.manager.Config(name).AgentConf.Equal(a.foreign.AgentConf) {
+		if cfg := w.manager.Config(name); a.foreign != nil && (cfg == nil || !cfg.AgentConf.Equal(a.foreign.AgentConf)) {
 			all = append(all, name+": another's operator was changed")
 		}
 		if status := w.controller.Status(name); status.Message != "" {
@@ -276,8 +277,11 @@ func (s *Session) wrongInTheWhole() (wrong []string) {
 		if a := s.world.apps[c.Key]; a != nil && a.Format >= 2 && writes[c.Method] {
 			say("%s of %s, whose charm has format %d", c.Method, c.Key, a.Format)
 		}
-		if c.End.IsZero() || c.End.After(s.end) {
+		switch {
+		case c.End.IsZero(), c.End.After(s.end):
 			say("%s outlived it", c)
+		case s.ends && c.Start.After(s.killedAt.Add(longestStagger)):
+			say("%s began after it was killed", c)
 		}
 	}
 	delete(keys, "")

@@ -22,6 +22,8 @@ const (
 	// maxIssueBackoff is for how long a refused certificate is not asked
 	// for again, at most.
 	maxIssueBackoff = time.Hour
+	// longestStagger is how long a look is held up before its first call.
+	longestStagger = time.Millisecond
 	// killTime is how long a worker may take to end.
 	killTime = time.Second
 )
@@ -51,7 +53,8 @@ type Session struct {
 
 	mu       sync.Mutex
 	doom     string // why the worker may end by itself; empty if it may not
-	ends     bool   // it was killed
+	ends     bool   // it was killed, at the time killedAt
+	killedAt time.Time
 	looks    map[string]int
 	received []*slowWatcher
 	waits    map[string]explained
@@ -131,7 +134,8 @@ func (s *Session) wait() {
 		text = err.Error()
 		s.world.print(text)
 	}
-	s.world.note("worker %s ended: %s", s.name, text)
+	// Not why: of two reasons at one instant either may be told.
+	s.world.note("worker %s ended", s.name)
 	switch {
 	case killed, s.severed():
 	case err == nil:
@@ -151,7 +155,7 @@ func (s *Session) stagger(app string) bool {
 	s.looks[app]++
 	n := s.looks[app]
 	s.mu.Unlock()
-	s.world.Sleep(throwFor(s.world.options.Seed, n, s.name, "look", app).between(0, time.Millisecond))
+	s.world.Sleep(throwFor(s.world.options.Seed, n, s.name, "look", app).between(0, longestStagger))
 	return true
 }
 
@@ -182,9 +186,7 @@ func (s *Session) befalls(c fakes.Call) fakes.Effect {
 	case "StageOperator", "EnsureOperator":
 		s.guardPassword(c, &e)
 	case "DeleteOperator":
-		if e.Err != nil && e.Act == fakes.Half {
-			s.world.alter(c.Key, func(a *App) { a.restarted = true })
-		}
+		e.Then = both(func() { s.world.deleted(c.Key) }, e.Then)
 	}
 	return e
 }
@@ -220,14 +222,15 @@ func both(f, g func()) func() {
 // no longer than its own failures explain, and never for another's.
 func (s *Session) PassDone(p provisioner.Pass) {
 	s.mu.Lock()
-	w := s.waits[p.Application]
+	w, again := s.waits[p.Application]
 	s.waits[p.Application] = w.after(p)
 	s.mu.Unlock()
 	if w.why != "" && p.Delay > w.longest {
 		s.world.violated("worker %s: %s waited for %s after failure %d in a row, %s, which explains no more than %s",
 			s.name, p.Application, p.Delay, w.failures, w.why, w.longest)
 	}
-	if p.QueueWait > 0 {
+	// Its first pass may have been asked for before the worker was set up.
+	if p.QueueWait > 0 && again {
 		s.world.violated("worker %s: %s waited for %s although workers were free", s.name, p.Application, p.QueueWait)
 	}
 	if p.Err != nil {
@@ -258,6 +261,16 @@ func (x explained) after(p provisioner.Pass) explained {
 	return x
 }
 
+// over tells whether the worker has ended, or its connection was cut.
+func (s *Session) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return s.severed()
+	}
+}
+
 // severed tells whether the connection was cut: a worker may notice that by
 // its deadlines before it is killed.
 func (s *Session) severed() bool {
@@ -276,6 +289,13 @@ func errText(err error) string {
 	return err.Error()
 }
 
+// serves tells whether the worker has done a pass.
+func (s *Session) serves() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waits) > 0
+}
+
 // Doom says why the worker may end by itself from now on.
 func (s *Session) Doom(why string) {
 	s.mu.Lock()
@@ -287,10 +307,12 @@ func (s *Session) Doom(why string) {
 // a second.
 func (s *Session) Kill() {
 	s.mu.Lock()
-	s.ends = true
+	if !s.ends {
+		s.ends, s.killedAt = true, s.world.clock.Now()
+	}
 	s.mu.Unlock()
 	s.worker.Kill()
-	s.awaitEnd("being killed")
+	s.awaitEnd(killTime, "being killed")
 }
 
 // Crash ends the connection and the worker, as the end of its process would.
@@ -300,12 +322,13 @@ func (s *Session) Crash() {
 	s.Kill()
 }
 
-// awaitEnd waits until the worker has ended, and complains if that takes long.
-func (s *Session) awaitEnd(why string) {
+// awaitEnd waits until the worker has ended, and complains if that takes too
+// long.
+func (s *Session) awaitEnd(most time.Duration, why string) {
 	select {
 	case <-s.ended:
-	case <-s.world.clock.After(killTime):
-		s.world.violated("worker %s has not ended %s after %s", s.name, killTime, why)
+	case <-s.world.clock.After(most):
+		s.world.violated("worker %s has not ended %s after %s", s.name, most, why)
 		<-s.ended
 	}
 }

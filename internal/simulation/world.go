@@ -68,6 +68,7 @@ type World struct {
 	apps     map[string]*App
 	sessions []*Session
 	events   []traced
+	shared   bool     // two workers have set statuses
 	broken   []string // rules that were broken at some instant
 	printed  []string // what was printed besides the log
 	secrets  map[string]bool
@@ -107,6 +108,14 @@ func (w *World) violated(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf("at %s: ", w.clock.Now().Sub(w.start))+fmt.Sprintf(format, args...))
 }
 
+// shareStatus says that two workers set statuses from now on. Each tells changes
+// only, as it sees them, so that the last word may be either's.
+func (w *World) shareStatus() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shared = true
+}
+
 // print records what a person, or another program, got to see.
 func (w *World) print(texts ...string) {
 	w.mu.Lock()
@@ -132,10 +141,10 @@ type App struct {
 	NoCharm bool
 	Info    facade.OperatorProvisioningInfo
 
-	// born and gone are when it was added and removed last.
-	born, gone time.Time
-	// tampered is when its operator was last changed by hand.
-	tampered time.Time
+	// died is when it became dead or was removed, whichever came first, gone
+	// when it was removed, and deleted when a worker last deleted its
+	// operator.
+	died, gone, deleted time.Time
 	// own tells that its operator gave itself a password, and restarted that
 	// it was made anew since, from what it was first given: then the
 	// password that it had before is as good.
@@ -185,7 +194,7 @@ func (w *World) Add(spec Spec) {
 	}
 	*a = App{
 		Name: spec.Name, Format: spec.Format, Life: facade.Alive, Info: info, NoCharm: spec.NoCharm,
-		born: w.clock.Now(), gone: a.gone, tampered: a.tampered, foreign: a.foreign,
+		foreign: a.foreign,
 	}
 	if spec.Foreign && spec.Format >= 2 && a.foreign == nil {
 		a.foreign = &operator.Config{
@@ -223,6 +232,7 @@ func (w *World) Age(name string) {
 			a.Life = facade.Dying
 		case facade.Dying:
 			a.Life = facade.Dead
+			a.died = w.clock.Now()
 		default:
 			w.remove(a)
 			return
@@ -238,7 +248,11 @@ func (w *World) Remove(name string) {
 
 // remove is called with the lock held.
 func (w *World) remove(a *App) {
-	a.Life, a.gone = "", w.clock.Now()
+	now := w.clock.Now()
+	if a.Life != facade.Dead {
+		a.died = now
+	}
+	a.Life, a.gone = "", now
 	w.controller.RemoveApplication(a.Name)
 }
 
@@ -287,6 +301,8 @@ const (
 	HalfVanishes Tampering = "half vanishes"
 	// ConfigVanishes: only its configuration is gone.
 	ConfigVanishes Tampering = "config vanishes"
+	// Deleted: somebody deletes it.
+	Deleted Tampering = "deleted"
 	// Corrupted: its stored agent.conf cannot be read any more.
 	Corrupted Tampering = "corrupted"
 )
@@ -310,6 +326,11 @@ func (w *World) Tamper(name string, how Tampering) bool {
 	case Vanishes:
 		w.manager.Vanish(name)
 		a.own, a.restarted = false, false
+	case Deleted:
+		if err := w.manager.DeleteOperator(context.Background(), name); err != nil {
+			panic(err)
+		}
+		a.own, a.restarted = false, false
 	case HalfVanishes:
 		w.manager.VanishOperator(name)
 		a.restarted = true
@@ -326,7 +347,6 @@ func (w *World) Tamper(name string, how Tampering) bool {
 		}
 	}
 	a.stays = false
-	a.tampered = w.clock.Now()
 	return true
 }
 
@@ -358,4 +378,20 @@ func (w *World) TakeOwnPassword(name string) bool {
 	w.secrets[own.Reveal()] = true
 	a.own, a.restarted = true, false
 	return true
+}
+
+// deleted records that a worker deleted an application's operator, or began to.
+func (w *World) deleted(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.apps[name]
+	if a == nil {
+		return
+	}
+	a.deleted = w.clock.Now()
+	if cfg := w.manager.Config(name); cfg == nil {
+		a.own, a.restarted = false, false
+	} else {
+		a.restarted = true
+	}
 }
