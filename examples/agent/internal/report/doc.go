@@ -2,7 +2,5 @@
 // report, with those of its workers, as YAML over a unix socket.
 //
 // The socket has mode 0600 in the agent's own directory of mode 0700. Whoever
-// connects is written one report and nothing is read. A unix socket's path takes
-// 107 bytes; a longer one is reached through the directory's file descriptor,
-// which Linux has a short name for.
+// connects is written one report and nothing is read.
 package report

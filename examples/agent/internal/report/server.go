@@ -9,6 +9,8 @@ import (
 	"github.com/juju/errors"
 	"github.com/juju/worker/v3/catacomb"
 	"gopkg.in/yaml.v3"
+
+	"github.com/sutler-dev/sutler/examples/agent/internal/socket"
 )
 
 // patience is how long a reader may take.
@@ -24,7 +26,7 @@ type Server struct {
 // Serve makes the socket in dir and answers on it with what report returns,
 // which is called by one goroutine. The caller owns the worker.
 func Serve(ctx context.Context, dir string, report func() map[string]any) (*Server, error) {
-	l, err := listen(ctx, dir)
+	l, err := socket.Listen(ctx, dir, socketName)
 	if err != nil {
 		return nil, err
 	}
