@@ -1,0 +1,176 @@
+package containerprovisioner
+
+import (
+	"context"
+	stderrors "errors"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/containersetup/container"
+	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/batch"
+)
+
+// errDeadline is why the context of a call that took too long was cancelled.
+const errDeadline = errors.ConstError("deadline of the call passed")
+
+// within makes a call with a deadline.
+func (w *Worker) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := w.config.Clock.AfterFunc(limit, func() { cancel(errDeadline) })
+	defer timer.Stop()
+
+	err := call(ctx)
+	if err != nil && context.Cause(ctx) == errDeadline && errors.Is(err, context.Canceled) {
+		return errors.WithType(errors.Errorf("no answer within %s", limit), errors.Timeout)
+	}
+	return err
+}
+
+// ask is within for a call of the facade, whose connection may be lost.
+func (w *Worker) ask(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	return w.noteFatal(w.within(ctx, limit, call))
+}
+
+func (w *Worker) noteFatal(err error) error {
+	if err != nil && !w.isDying() && w.config.IsFatal(err) {
+		w.catacomb.Kill(errors.Annotate(err, "talking to the controller"))
+	}
+	return err
+}
+
+// join sends what is asked about one container together with whatever else is
+// asked. Batches have deadlines of their own; the one here is for waiting for
+// the batch under way before that.
+func join[In, Out any](ctx context.Context, w *Worker, b *batch.Batcher[In, Out], in In) (out Out, err error) {
+	err = w.ask(ctx, 3*w.config.CallTimeout, func(ctx context.Context) (err error) {
+		out, err = b.Do(ctx, in)
+		return err
+	})
+	return out, err
+}
+
+// batchers join the calls that the facade takes for many containers at once.
+type batchers struct {
+	containers *batch.Batcher[string, facade.ContainerResult]
+	infos      *batch.Batcher[string, facade.ContainerProvisioningInfo]
+	statuses   *batch.Batcher[facade.ContainerStatus, struct{}]
+	records    *batch.Batcher[facade.InstanceInfo, struct{}]
+	removals   *batch.Batcher[string, struct{}]
+}
+
+func (w *Worker) makeBatchers(ctx context.Context) error {
+	f := w.config.Facade
+	var errs []error
+	w.batchers = batchers{
+		containers: newBatcher(ctx, w, &errs, func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerResult], error) {
+			answers, err := f.Containers(ctx, ids)
+			return match(ids, answers, func(a facade.ContainerResult) (string, facade.ContainerResult, error) {
+				return a.ID, a, a.Err
+			}), err
+		}),
+		infos: newBatcher(ctx, w, &errs, func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerProvisioningInfo], error) {
+			answers, err := f.ProvisioningInfo(ctx, ids)
+			return match(ids, answers, func(a facade.ContainerProvisioningResult) (string, facade.ContainerProvisioningInfo, error) {
+				return a.ID, a.Info, a.Err
+			}), err
+		}),
+		statuses: newBatcher(ctx, w, &errs, inOrder(w, "SetContainerStatus", f.SetContainerStatus)),
+		records:  newBatcher(ctx, w, &errs, inOrder(w, "SetInstanceInfo", f.SetInstanceInfo)),
+		removals: newBatcher(ctx, w, &errs, inOrder(w, "MarkForRemoval", f.MarkForRemoval)),
+	}
+	return errors.Trace(stderrors.Join(errs...))
+}
+
+func newBatcher[In, Out any](
+	ctx context.Context, w *Worker, errs *[]error, call func(context.Context, []In) ([]batch.Result[Out], error),
+) *batch.Batcher[In, Out] {
+	b, err := batch.New(batch.Config[In, Out]{
+		Call: func(ctx context.Context, in []In) ([]batch.Result[Out], error) {
+			results, err := call(ctx, in)
+			return results, ofTheWhole(err)
+		},
+		Context: ctx,
+		Timeout: w.config.CallTimeout,
+		Clock:   w.config.Clock,
+		Splits:  isAboutAnItem,
+	})
+	*errs = append(*errs, err)
+	return b
+}
+
+// isAboutAnItem tells which failures of a whole batch may be the fault of one
+// container in it, which then must not cost the others. The rest, such as a
+// time-out, strikes everybody alike, and to ask again one by one would only
+// add to the trouble.
+func isAboutAnItem(err error) bool {
+	for _, kind := range []error{
+		errors.NotFound, errors.NotValid, errors.BadRequest,
+		errors.Unauthorized, errors.Forbidden, errors.AlreadyExists,
+	} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofTheWhole keeps the failure of a whole call from being taken for its answer
+// about each container: what is not found then, a machine for one, is not the
+// container, whose instance would be stopped.
+func ofTheWhole(err error) error {
+	if errors.Is(err, errors.NotFound) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// match puts answers that name their container in the order of the questions. A
+// container that no answer names has an error of its own.
+func match[A, Out any](ids []string, answers []A, read func(A) (string, Out, error)) []batch.Result[Out] {
+	byID := make(map[string]batch.Result[Out], len(answers))
+	for _, answer := range answers {
+		id, out, err := read(answer)
+		byID[id] = batch.Result[Out]{Value: out, Err: err}
+	}
+	results := make([]batch.Result[Out], len(ids))
+	for i, id := range ids {
+		result, ok := byID[id]
+		if !ok {
+			result.Err = errors.NotValidf("answer without container %q", id)
+		}
+		results[i] = result
+	}
+	return results
+}
+
+// inOrder is a batch's call for answers that are errors in the order of the
+// questions.
+func inOrder[In any](
+	w *Worker, method string, call func(context.Context, []In) ([]error, error),
+) func(context.Context, []In) ([]batch.Result[struct{}], error) {
+	return func(ctx context.Context, in []In) ([]batch.Result[struct{}], error) {
+		answers, err := call(ctx, in)
+		if len(answers) > len(in) {
+			w.config.Logger.WarnContext(ctx, "too many answers", "call", method, "asked", len(in), "answered", len(answers))
+		}
+		results := make([]batch.Result[struct{}], len(answers))
+		for i, err := range answers {
+			results[i].Err = err
+		}
+		return results, err
+	}
+}
+
+// stopInstances stops instances, all within one deadline.
+func (w *Worker) stopInstances(ctx context.Context, ids []container.InstanceID) error {
+	return w.within(ctx, w.config.StopTimeout, func(ctx context.Context) error {
+		answers := w.config.Broker.StopInstances(ctx, ids...)
+		if len(answers) < len(ids) {
+			return errors.NotValidf("%d answers about %d instances", len(answers), len(ids))
+		}
+		return stderrors.Join(answers[:len(ids)]...)
+	})
+}

@@ -1,0 +1,224 @@
+package containerprovisioner
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sutler-dev/sutler/containersetup/container"
+	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/keyqueue"
+)
+
+// tracked is what the worker knows of one container between passes. Its memory
+// belongs to the pass that holds the key; the rest is guarded by Worker.mu.
+type tracked struct {
+	memory memory
+
+	outcome  Outcome // of the last pass; empty before the first
+	attempts int     // to start
+	since    time.Time
+	next     time.Time // when it is looked at again; zero for never by itself
+	reason   string    // why it is not settled
+	kept     []container.InstanceID
+}
+
+// memory is what is remembered of a container from pass to pass. All of it can
+// be lost: it saves work, or spares the world repetitions, or is found out
+// again by starting an instance that runs already.
+type memory struct {
+	// attempts counts those to start it that failed.
+	attempts int
+	// failures in a row, of whatever kind, and the last delay after one.
+	failures int
+	delay    time.Duration
+	// failed is what failed last, and is not done again before that time,
+	// whatever events there are: some are the echo of what is done here.
+	failed    step
+	notBefore time.Time
+
+	// started is an instance that is not recorded yet.
+	started *facade.InstanceInfo
+	// asked tells that addresses were asked for, and then an instance;
+	// unsure, that the broker's last answer was an error, so that there may
+	// be an instance later yet.
+	asked, unsure bool
+	// seenAt is when its recorded instance was there for sure; missing tells
+	// that it was not in the last listing.
+	seenAt  time.Time
+	missing bool
+	// marked tells that it was marked for removal.
+	marked bool
+	// said is the status as last set by this worker, as far as it still is.
+	said said
+}
+
+// longestAttempt stands for the longest delay of a Backoff.
+const longestAttempt = 64
+
+// plan works out what the result of a pass means for the next one. It is pure
+// but for the Backoff.
+func (t *tracked) plan(res result, now time.Time, config Config) {
+	m := &t.memory
+	if res.early {
+		return // nothing was done; what was planned stands
+	}
+	outcome, reason := res.outcome, ""
+	if res.err != nil {
+		reason = res.err.Error()
+	}
+	if res.attempt {
+		m.attempts++
+		if m.attempts >= config.MaxAttempts {
+			outcome = OutcomeGivenUp
+		}
+	}
+	if outcome == OutcomeGivenUp && t.outcome == OutcomeGivenUp {
+		reason = t.reason // what went wrong, and not that it did
+	}
+	if outcome != t.outcome {
+		t.since = now
+	}
+	t.outcome, t.reason, t.kept, t.attempts = outcome, reason, res.kept, m.attempts
+	t.next, m.failed = time.Time{}, noStep
+
+	switch outcome {
+	case OutcomeFailed, OutcomePanicked:
+		m.delay = config.Backoff(m.delay, m.failures)
+		m.failures++
+		m.failed, m.notBefore = res.step, now.Add(m.delay)
+		t.next = m.notBefore
+	case OutcomePermanent:
+		m.delay = config.Backoff(m.delay, longestAttempt)
+		m.failures++
+		t.next = now.Add(m.delay)
+	case OutcomeWaiting:
+		// For its turn: the next failure still is one in a row.
+	default:
+		m.failures, m.delay = 0, 0
+	}
+}
+
+// troubled reports whether the last pass failed.
+func (t *tracked) troubled() bool {
+	switch t.outcome {
+	case OutcomeFailed, OutcomePanicked, OutcomePermanent:
+		return true
+	}
+	return false
+}
+
+// maxOrphans bounds what is remembered of containers that are gone.
+const maxOrphans = 1000
+
+// track returns what is known of the container, nothing if it is new.
+func (w *Worker) track(id string) *tracked {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.containers[id]
+	if !ok {
+		t = &tracked{since: w.config.Clock.Now()}
+		if _, ok := w.orphans[id]; ok {
+			t.memory.asked, t.memory.unsure = true, true
+		}
+		w.containers[id] = t
+	}
+	return t
+}
+
+// dirty has the container looked at.
+func (w *Worker) dirty(lane keyqueue.Lane, id string) {
+	w.track(id)
+	w.queue.Add(lane, id)
+}
+
+// forget drops what is known of a container. That its instance may turn up yet,
+// because a call that failed did not fail after all, outlives that.
+func (w *Worker) forget(id string, m *memory) {
+	if m.unsure && len(w.orphans) < maxOrphans {
+		w.orphans[id] = struct{}{}
+	}
+	delete(w.containers, id)
+}
+
+// conclude records how a pass ended, tells the container's users, and gives the
+// key back to the queue.
+func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result) (outcome Outcome) {
+	now := w.config.Clock.Now()
+	w.mu.Lock()
+	before := tracked{outcome: t.outcome, reason: t.reason}
+	t.plan(res, now, w.config)
+	say := statusOf(res, t, w.config.MaxAttempts)
+	after := *t
+	w.mu.Unlock()
+
+	if !res.early {
+		w.logOutcome(ctx, id, &after, before.outcome == after.outcome && before.reason == after.reason)
+	}
+	if w.tell(ctx, id, &t.memory, say) {
+		after.next = w.retell(&t.memory, after.next)
+	}
+	w.mu.Lock()
+	t.next = after.next
+	if after.outcome == OutcomeForgotten {
+		w.forget(id, &t.memory)
+	}
+	w.mu.Unlock()
+
+	if after.next.IsZero() {
+		w.queue.Done(id)
+	} else {
+		w.queue.DoneAfter(id, max(after.next.Sub(w.config.Clock.Now()), 1))
+	}
+	w.turns.leave(id, res.turn)
+	return after.outcome
+}
+
+// retell says when to look again at a container whose status could not be set:
+// when it would be anyway, or after a back-off.
+func (w *Worker) retell(m *memory, next time.Time) time.Time {
+	if !next.IsZero() {
+		return next
+	}
+	m.delay = w.config.Backoff(m.delay, m.failures)
+	m.failures++
+	return w.config.Clock.Now().Add(m.delay)
+}
+
+// logOutcome tells of trouble once, at a level that is seen; its repetition is
+// for those who look closely.
+func (w *Worker) logOutcome(ctx context.Context, id string, t *tracked, repeated bool) {
+	level, message := slog.LevelDebug, "pass done"
+	switch t.outcome {
+	case OutcomeFailed, OutcomePermanent:
+		level, message = slog.LevelWarn, "container is not provisioned"
+	case OutcomeGivenUp:
+		level, message = slog.LevelError, "container is not started until somebody asks for it again"
+	case OutcomePanicked:
+		return // logged with its stack where it was caught
+	}
+	if repeated {
+		level = slog.LevelDebug
+	}
+	if !w.config.Logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("outcome", string(t.outcome))}
+	if t.reason != "" {
+		attrs = append(attrs, slog.String("error", t.reason))
+	}
+	if t.attempts > 0 {
+		attrs = append(attrs, slog.Int("attempts", t.attempts))
+	}
+	if !t.next.IsZero() {
+		attrs = append(attrs, slog.String("next", formatTime(t.next)))
+	}
+	w.log(ctx, level, message, id, attrs...)
+}
+
+func (w *Worker) log(ctx context.Context, level slog.Level, message, id string, attrs ...slog.Attr) {
+	if !w.config.Logger.Enabled(ctx, level) {
+		return
+	}
+	w.config.Logger.LogAttrs(ctx, level, message, append([]slog.Attr{slog.String("container", id)}, attrs...)...)
+}
