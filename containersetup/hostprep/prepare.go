@@ -29,9 +29,9 @@ func New(config Config) (*Preparer, error) {
 	return &Preparer{config: config.withDefaults()}, nil
 }
 
-// Prepare makes this host ready for the container, a direct child of it, which
-// it does by waiting for the machine lock and at most three calls more. Running
-// it again is harmless.
+// Prepare makes this host ready for the container, which is a direct child of
+// it. It waits for the machine lock for as long as ctx lasts; all after that has
+// the deadlines of the config. Running it again is harmless.
 //
 // It returns errors.NotValid for an id that is not one of this host's
 // containers, and for an impossible answer of the controller, in which case
