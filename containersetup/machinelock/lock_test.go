@@ -453,7 +453,7 @@ func TestAPanicLosesNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newPath(t)
 		release := acquire(t, newLock(t, path))
-		l, err := New(Config{Path: path, Clock: clock.WallClock, Logger: slog.New(panicking{})})
+		l, err := New(Config{Path: path, Clock: clock.WallClock, Logger: slog.New(hearing{func() { panic("logger") }})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,15 +470,19 @@ func TestAPanicLosesNoTurn(t *testing.T) {
 	})
 }
 
-type panicking struct{ slog.Handler }
+// hearing does something at every record that is logged.
+type hearing struct{ do func() }
 
-func (panicking) Enabled(context.Context, slog.Level) bool { return true }
+func (hearing) Enabled(context.Context, slog.Level) bool { return true }
 
-func (panicking) Handle(context.Context, slog.Record) error { panic("logger") }
+func (h hearing) Handle(context.Context, slog.Record) error {
+	h.do()
+	return nil
+}
 
-func (p panicking) WithAttrs([]slog.Attr) slog.Handler { return p }
+func (h hearing) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-func (p panicking) WithGroup(string) slog.Handler { return p }
+func (h hearing) WithGroup(string) slog.Handler { return h }
 
 func TestConfigNamesTheField(t *testing.T) {
 	dir := t.TempDir()

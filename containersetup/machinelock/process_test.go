@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,10 +172,11 @@ func TestAnotherProcessIsExcludedAndNamed(t *testing.T) {
 	if err != nil || !s.Held || s.Holder != want || s.PID != o.Process.Pid || s.Since.Before(before) || s.Since.After(time.Now()) {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(soon(t))
 	defer cancel()
+	l.logger = slog.New(hearing{func() { cancel() }}) // it says that it waits
 	_, err = l.Acquire(ctx, someone)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("container-setup (initialise lxd), process %d, since ", o.Process.Pid)) {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), fmt.Sprintf("container-setup (initialise lxd), process %d, since ", o.Process.Pid)) {
 		t.Errorf("got %v", err)
 	}
 
@@ -220,6 +222,8 @@ func TestWhoWaitsForAKilledProcessHasItSoon(t *testing.T) {
 	o.want(t, "held")
 	l := newLock(t, path)
 	l.poll = 5 * time.Millisecond
+	waits := make(chan struct{})
+	l.logger = slog.New(hearing{func() { close(waits) }})
 	got := make(chan error)
 	go func() {
 		release, err := l.Acquire(soon(t), someone)
@@ -228,6 +232,7 @@ func TestWhoWaitsForAKilledProcessHasItSoon(t *testing.T) {
 		}
 		got <- err
 	}()
+	<-waits
 	o.kill(t)
 	if err := <-got; err != nil {
 		t.Error(err)
