@@ -164,7 +164,7 @@ func decideDead(seen observed) step {
 func decideGone(seen observed) step {
 	in := seen.instances
 	switch {
-	case in == nil, !in.fresh && (len(in.own) > 0 || seen.asked):
+	case in == nil, !in.fresh && (seen.asked || len(seen.unwanted()) > 0):
 		return readInstances
 	case seen.stopped || len(seen.unwanted()) == 0:
 		if (seen.stopped || seen.asked) && !seen.released {

@@ -204,9 +204,9 @@ func (l *lister) succeeded(ctx context.Context, answer *listing) {
 }
 
 // status is what the report tells: the last listing, nil if there is none, and
-// why there is no later one.
-func (l *lister) status() (*listing, error, time.Time) {
+// why there is no later one, and until when.
+func (l *lister) status() (latest *listing, next time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.latest, l.err, l.next
+	return l.latest, l.next, l.err
 }

@@ -114,7 +114,7 @@ func (w *Worker) reportInstances(report map[string]any) {
 	if w.lister == nil {
 		return
 	}
-	latest, err, next := w.lister.status()
+	latest, next, err := w.lister.status()
 	out := map[string]any{}
 	if latest != nil {
 		stopped := 0

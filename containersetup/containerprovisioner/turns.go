@@ -188,8 +188,11 @@ func (t *turns) dispatch(asks string) {
 
 // startable reports whether nothing comes before a start.
 func (t *turns) startable(r request) bool {
-	for event := range t.unread {
-		if event <= r.event {
+	for event, unread := range t.unread {
+		if t.marks[r.id] == event {
+			unread-- // it looks at itself before it starts
+		}
+		if event <= r.event && unread > 0 {
 			return false
 		}
 	}

@@ -1,0 +1,194 @@
+package containersetup
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/facade"
+)
+
+// maxTold is how many statuses are sent in one call.
+const maxTold = 500
+
+// teller tells the controller the statuses of containers that wait: each change
+// once, the newest only, and again until it arrives. It keeps what is slow or
+// failing about that away from the preparation itself.
+type teller struct {
+	w    *Worker
+	wake chan struct{}
+
+	mu     sync.Mutex
+	wanted map[string]facade.ContainerStatus // to be told
+	told   map[string]facade.ContainerStatus // what the controller was told
+	idle   chan struct{}                     // closed when nothing is to be told or under way
+}
+
+func newTeller(w *Worker) *teller {
+	idle := make(chan struct{})
+	close(idle)
+	return &teller{
+		w:      w,
+		wake:   make(chan struct{}, 1),
+		wanted: map[string]facade.ContainerStatus{},
+		told:   map[string]facade.ContainerStatus{},
+		idle:   idle,
+	}
+}
+
+// tell has the containers' status told, where it is another one than was told.
+func (t *teller) tell(state facade.ContainerState, message string, ids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		status := facade.ContainerStatus{ID: id, State: state, Message: message}
+		if t.told[id] == status {
+			delete(t.wanted, id)
+			continue
+		}
+		t.wanted[id] = status
+	}
+	t.signal()
+}
+
+// clear has what was told of the containers taken back, and returns when that
+// is done, or cannot be done soon; then nothing more is told of them. Whoever
+// looks after them from now on has the word.
+func (t *teller) clear(ctx context.Context, ids []string) {
+	// A status that cannot be told holds nobody up for longer than a call.
+	_ = t.w.within(ctx, t.w.config.CallTimeout, func(ctx context.Context) error {
+		t.mu.Lock()
+		for _, id := range ids {
+			delete(t.wanted, id)
+		}
+		t.mu.Unlock()
+		// One that is under way arrives first.
+		t.quiet(ctx)
+		t.mu.Lock()
+		for _, id := range ids {
+			if t.told[id].Message != "" {
+				t.wanted[id] = facade.ContainerStatus{ID: id, State: facade.ContainerPending}
+			}
+		}
+		t.signal()
+		t.mu.Unlock()
+		t.quiet(ctx)
+		return nil
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		delete(t.wanted, id)
+		delete(t.told, id)
+	}
+}
+
+// quiet returns when nothing is to be told or under way, or when ctx ends.
+func (t *teller) quiet(ctx context.Context) {
+	t.mu.Lock()
+	idle := t.idle
+	t.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// signal is called with the lock held.
+func (t *teller) signal() {
+	if len(t.wanted) == 0 {
+		return
+	}
+	select {
+	case <-t.idle:
+		t.idle = make(chan struct{})
+	default:
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells until ctx ends.
+func (t *teller) run(ctx context.Context) {
+	var delay time.Duration
+	for attempt := 0; ; {
+		batch := t.next()
+		if len(batch) == 0 {
+			if !t.w.wait(ctx, -1, t.wake) {
+				return
+			}
+			continue
+		}
+		if err := t.send(ctx, batch); err == nil {
+			attempt, delay = 0, 0
+			continue
+		}
+		// Retried with back-off, together with what is new by then.
+		delay = t.w.config.Backoff(delay, attempt)
+		attempt++
+		if !t.w.wait(ctx, delay, nil) {
+			return
+		}
+	}
+}
+
+// next takes what is to be told next.
+func (t *teller) next() []facade.ContainerStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(t.wanted))
+	batch := make([]facade.ContainerStatus, 0, min(len(ids), maxTold))
+	for _, id := range ids[:min(len(ids), maxTold)] {
+		batch = append(batch, t.wanted[id])
+	}
+	if len(batch) == 0 {
+		select {
+		case <-t.idle:
+		default:
+			close(t.idle)
+		}
+	}
+	return batch
+}
+
+// send tells a batch. One bad item among many costs itself alone.
+func (t *teller) send(ctx context.Context, batch []facade.ContainerStatus) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.Errorf("panic: %v", r)
+			t.w.config.Logger.Error("setting statuses panicked", "error", err.Error())
+		}
+	}()
+	var results []error
+	err = t.w.ask(ctx, func(ctx context.Context) (err error) {
+		results, err = t.w.config.Facade.SetContainerStatus(ctx, batch)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, status := range batch {
+		switch {
+		case i >= len(results):
+			err = errors.NotValidf("answer %d of %d missing", i+1, len(batch))
+			continue
+		case results[i] != nil && !errors.Is(results[i], errors.NotFound):
+			err = results[i]
+			continue
+		}
+		// Told, or there is nobody left to tell of.
+		t.told[status.ID] = status
+		if t.wanted[status.ID] == status {
+			delete(t.wanted, status.ID)
+		}
+	}
+	return err
+}
