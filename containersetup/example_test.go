@@ -282,7 +282,8 @@ func ExamplePhase_retried() {
 // What a preparation may have changed of the host's network is published.
 func ExamplePhase_network() {
 	machine, _, config, phases := exampleWorld()
-	machine.AddContainer("0/lxd/0", fakes.Container{})
+	// No device of the host needs a bridge for it.
+	machine.AddContainer("0/lxd/0", fakes.Container{Devices: []facade.DeviceToBridge{}})
 
 	w := start(config)
 	defer stop(w)

@@ -374,11 +374,14 @@ func (s *setup) publishNetwork(ctx context.Context) error {
 	if err != nil {
 		return errors.Annotate(err, "observing the network")
 	}
-	for _, i := range seen {
-		if err := i.Validate(); err != nil {
-			return errors.Annotate(err, "observed network")
+	seen = slices.DeleteFunc(slices.Clone(seen), func(i facade.NetworkInterface) bool {
+		// One odd device must not keep the machine from having containers.
+		err := i.Validate()
+		if err != nil {
+			s.w.logger(s.t).Warn("interface left out", "error", err.Error())
 		}
-	}
+		return err != nil
+	})
 	if len(seen) == 0 {
 		return nil
 	}

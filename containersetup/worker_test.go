@@ -526,6 +526,23 @@ func TestLockHeldByOthersIsWaitedForAndReported(t *testing.T) {
 	})
 }
 
+func TestInterfaceThatIsNoneIsLeftOut(t *testing.T) {
+	story(t, func(w *world) {
+		odd := fakes.HostInterfaces()
+		odd[0].Name = "a name with spaces"
+		w.host.SetInterfaces(odd...)
+		w.start()
+		w.ask("0/lxd/0")
+		w.ready(lxd)
+		if network, _ := w.machine.Network(); len(network) != len(odd)-1 {
+			t.Errorf("published %v", network)
+		}
+		if len(w.log.Lines("level=WARN", "interface left out")) == 0 {
+			t.Error("nobody was told")
+		}
+	})
+}
+
 func TestNothingObservedIsNothingPublished(t *testing.T) {
 	story(t, func(w *world) {
 		w.host.SetInterfaces()
@@ -543,7 +560,6 @@ func TestAnswersAreChecked(t *testing.T) {
 		method, reason string
 		answer         func(any) any
 	}{
-		{"Observe", "interface name", fakes.Return([]facade.NetworkInterface{{}})},
 		{"NewBroker", "nil broker", fakes.Return(nil)},
 	}
 	for _, test := range tests {

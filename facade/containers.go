@@ -188,9 +188,10 @@ type NetworkInterface struct {
 	Parent string
 	// Addresses are in CIDR form, as in "10.0.0.5/24".
 	Addresses []string
-	// Gateway is the address of its default route; empty for none.
+	// Gateway is the address of its default route, without a zone; empty for
+	// none.
 	Gateway string
-	// DNS are the addresses of its name servers.
+	// DNS are the addresses of its name servers, without zones.
 	DNS []string
 	// Up tells whether it is switched on.
 	Up bool
@@ -224,16 +225,23 @@ func (i NetworkInterface) Validate() error {
 		}
 	}
 	if i.Gateway != "" {
-		if _, err := netip.ParseAddr(i.Gateway); err != nil {
+		if !isAddress(i.Gateway) {
 			return errors.NotValidf("interface %q: Gateway %q", i.Name, truncate(i.Gateway))
 		}
 	}
 	for n, addr := range i.DNS {
-		if _, err := netip.ParseAddr(addr); err != nil {
+		if !isAddress(addr) {
 			return errors.NotValidf("interface %q: DNS[%d] %q", i.Name, n, truncate(addr))
 		}
 	}
 	return nil
+}
+
+// isAddress refuses zones, which may hold anything and end up in a host's
+// configuration files.
+func isAddress(s string) bool {
+	addr, err := netip.ParseAddr(s)
+	return err == nil && addr.Zone() == ""
 }
 
 // DeviceToBridge is a device of a host and the bridge that it is to be under.
@@ -246,13 +254,17 @@ type DeviceToBridge struct {
 	Bridge string
 }
 
-// Validate returns errors.NotValid, naming the field.
+// Validate returns errors.NotValid, naming the field and the rule: valid names,
+// and not the same twice.
 func (d DeviceToBridge) Validate() error {
 	if err := validateInterfaceName(d.Device); err != nil {
 		return errors.Annotate(err, "Device")
 	}
 	if err := validateInterfaceName(d.Bridge); err != nil {
 		return errors.Annotate(err, "Bridge")
+	}
+	if d.Bridge == d.Device {
+		return errors.NotValidf("Bridge %q of the device of that name", d.Bridge)
 	}
 	if d.MAC != "" {
 		if _, err := net.ParseMAC(d.MAC); err != nil {
@@ -281,6 +293,11 @@ func (c HostChanges) Validate() error {
 			return errors.NotValidf("Devices[%d]: device %q named twice", n, d.Device)
 		}
 		seen[d.Device] = true
+	}
+	for n, d := range c.Devices {
+		if seen[d.Bridge] {
+			return errors.NotValidf("Devices[%d]: bridge %q is to be bridged itself", n, d.Bridge)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/juju/errors"
+
 	"github.com/sutler-dev/sutler/facade"
 )
 
@@ -189,5 +191,27 @@ func TestHostChangesValidateNamesTheField(t *testing.T) {
 		{"a device under two bridges", changes{Devices: devices{eth0, {Device: "eth0", Bridge: "br1"}}}, `Devices[1]: device "eth0" named twice`},
 	} {
 		t.Run(test.name, func(t *testing.T) { checkNotValid(t, test.changes.Validate(), test.want) })
+	}
+}
+
+func TestAddressesWithZonesAreRefused(t *testing.T) {
+	for _, i := range []facade.NetworkInterface{
+		{Name: "eth0", Gateway: "fe80::1%x\ny"},
+		{Name: "eth0", DNS: []string{"fe80::1%eth0"}},
+	} {
+		if err := i.Validate(); !errors.Is(err, errors.NotValid) {
+			t.Errorf("Validate() of %+v = %v, want NotValid", i, err)
+		}
+	}
+}
+
+func TestBridgesOfThemselvesAreRefused(t *testing.T) {
+	for _, devices := range [][]facade.DeviceToBridge{
+		{{Device: "br0", Bridge: "br0"}},
+		{{Device: "eth0", Bridge: "br0"}, {Device: "br0", Bridge: "br1"}},
+	} {
+		if err := (facade.HostChanges{Devices: devices}).Validate(); !errors.Is(err, errors.NotValid) {
+			t.Errorf("Validate() of %v = %v, want NotValid", devices, err)
+		}
 	}
 }
