@@ -95,7 +95,10 @@ func newBatcher[In, Out any](
 		Context: ctx,
 		Timeout: w.config.CallTimeout,
 		Clock:   w.config.Clock,
-		Splits:  isAboutAnItem,
+		Splits: func(err error) bool {
+			var whole *wholeError
+			return isAboutAnItem(err) || errors.As(err, &whole)
+		},
 	})
 	*errs = append(*errs, err)
 	return b
@@ -122,10 +125,15 @@ func isAboutAnItem(err error) bool {
 // container, whose instance would be stopped.
 func ofTheWhole(err error) error {
 	if errors.Is(err, errors.NotFound) {
-		return errors.New(err.Error())
+		return &wholeError{err.Error()}
 	}
 	return err
 }
+
+// wholeError is an error of no kind. It may still be the fault of one item.
+type wholeError struct{ message string }
+
+func (e *wholeError) Error() string { return e.message }
 
 // match puts answers that name their container in the order of the questions. A
 // container that no answer names has an error of its own.

@@ -3,6 +3,7 @@ package containerprovisioner
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/sutler-dev/sutler/containersetup/container"
@@ -146,7 +147,7 @@ func (w *Worker) forget(id string, m *memory) {
 func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result) (outcome Outcome) {
 	now := w.config.Clock.Now()
 	w.mu.Lock()
-	before := tracked{outcome: t.outcome, reason: t.reason}
+	before := tracked{outcome: t.outcome, reason: t.reason, kept: t.kept}
 	t.plan(res, now, w.config)
 	say := statusOf(res, t, w.config.MaxAttempts)
 	after := *t
@@ -154,6 +155,11 @@ func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result
 
 	if !res.early {
 		w.logOutcome(ctx, id, &after, before.outcome == after.outcome && before.reason == after.reason)
+	}
+	for _, instance := range after.kept {
+		if !slices.Contains(before.kept, instance) {
+			w.log(ctx, slog.LevelInfo, "instance is left although nobody wants it", id, slog.String("instance", string(instance)))
+		}
 	}
 	if w.tell(ctx, id, &t.memory, say) {
 		after.next = w.retell(&t.memory, after.next)
