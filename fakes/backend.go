@@ -85,8 +85,14 @@ type hostType struct {
 
 // hostInstance is an instance of this model's.
 type hostInstance struct {
+	name           container.InstanceID
+	t              facade.ContainerType
 	whole, running bool
 	params         container.StartParams
+}
+
+func newInstance(p container.StartParams) *hostInstance {
+	return &hostInstance{name: InstanceID(p.ContainerID), t: typeOf(p.ContainerID), params: p}
 }
 
 // NewHost returns a host that is prepared for no container, with the network
@@ -284,7 +290,7 @@ func (b broker) StartInstance(ctx context.Context, params container.StartParams)
 	half := step(func() error {
 		if made := s.instances[id]; made == nil || !made.whole {
 			s.changing(b.t)
-			s.instances[id] = &hostInstance{params: params}
+			s.instances[id] = newInstance(params)
 		}
 		return nil
 	})
@@ -384,16 +390,16 @@ func (s *hostState) changing(t facade.ContainerType) {
 func (s *hostState) list(t facade.ContainerType) []container.Instance {
 	var out []container.Instance
 	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-		if typeOf(id) == t {
-			out = append(out, s.instances[id].instance(id))
+		if i := s.instances[id]; i.t == t {
+			out = append(out, i.instance(id))
 		}
 	}
 	return out
 }
 
 func (s *hostState) remove(t facade.ContainerType, instance container.InstanceID) {
-	for id := range s.instances {
-		if typeOf(id) == t && InstanceID(id) == instance {
+	for id, i := range s.instances {
+		if i.t == t && i.name == instance {
 			s.changing(t)
 			delete(s.instances, id)
 			s.stops[id]++
@@ -402,7 +408,7 @@ func (s *hostState) remove(t facade.ContainerType, instance container.InstanceID
 }
 
 func (i *hostInstance) instance(id string) container.Instance {
-	out := container.Instance{ID: InstanceID(id), ContainerID: id, Running: i.running, Status: "Stopped"}
+	out := container.Instance{ID: i.name, ContainerID: id, Running: i.running, Status: "Stopped"}
 	switch {
 	case i.running:
 		out.Status = "Running"

@@ -74,7 +74,7 @@ func (h *Host) Uninstall(t facade.ContainerType) {
 	h.state.mu.Lock()
 	defer h.state.mu.Unlock()
 	h.state.of(t).installed, h.state.of(t).ready = false, false
-	maps.DeleteFunc(h.state.instances, func(id string, _ *hostInstance) bool { return typeOf(id) == t })
+	maps.DeleteFunc(h.state.instances, func(_ string, i *hostInstance) bool { return i.t == t })
 }
 
 // Life counts the lives of the host, from 1.
@@ -114,7 +114,9 @@ func (h *Host) AddInstance(id string, running bool) {
 	h.state.mu.Lock()
 	defer h.state.mu.Unlock()
 	h.state.changing(typeOf(id))
-	h.state.instances[id] = &hostInstance{whole: true, running: running, params: container.StartParams{ContainerID: id}}
+	made := newInstance(container.StartParams{ContainerID: id})
+	made.whole, made.running = true, running
+	h.state.instances[id] = made
 }
 
 // HalfMake makes half of an instance for the container, as an agent may have
@@ -123,7 +125,7 @@ func (h *Host) HalfMake(id string) {
 	h.state.mu.Lock()
 	defer h.state.mu.Unlock()
 	h.state.changing(typeOf(id))
-	h.state.instances[id] = &hostInstance{params: container.StartParams{ContainerID: id}}
+	h.state.instances[id] = newInstance(container.StartParams{ContainerID: id})
 }
 
 // Halt makes the container's instance not run any more; it is still there.

@@ -39,8 +39,8 @@ type Call struct {
 	N int
 	// Method is the method's name.
 	Method string
-	// Key is the application, empty where there is none or where there are
-	// several.
+	// Key is the application, or what stands in its place, empty where there
+	// is none or where there are several.
 	Key string
 	// Keys are the applications of a method that takes several.
 	Keys []string

@@ -186,7 +186,7 @@ func (l *Lock) Waiting() []Hold {
 	l.state.mu.Lock()
 	defer l.state.mu.Unlock()
 	l.state.dispatch()
-	return holds(l.state.waiting)
+	return holds(slices.DeleteFunc(slices.Clone(l.state.waiting), (*claim).dead))
 }
 
 // History returns everybody who ever had the lock, first who had it first.
@@ -197,8 +197,7 @@ func (l *Lock) History() []Hold {
 	return holds(l.state.history)
 }
 
-// CheckFree returns an error that tells who has the lock or waits for it, if
-// anybody does.
+// CheckFree returns an error that tells who has the lock, if anybody does.
 func (l *Lock) CheckFree() error {
 	if h, ok := l.Held(); ok {
 		return errors.Errorf("lock held by %s since %s", describe(h.Holder), h.Acquired.Format(time.RFC3339Nano))
