@@ -3,6 +3,7 @@ package containerprovisioner
 import (
 	"context"
 	stderrors "errors"
+	"sync"
 	"time"
 
 	"github.com/juju/errors"
@@ -44,9 +45,9 @@ func (w *Worker) noteFatal(err error) error {
 // join sends what is asked about one container together with whatever else is
 // asked. Batches have deadlines of their own; the one here is for waiting for
 // the batch under way before that.
-func join[In, Out any](ctx context.Context, w *Worker, b *batch.Batcher[In, Out], in In) (out Out, err error) {
+func join[In, Out any](ctx context.Context, w *Worker, b *batches[In, Out], in In) (out Out, err error) {
 	err = w.ask(ctx, 3*w.config.CallTimeout, func(ctx context.Context) (err error) {
-		out, err = b.Do(ctx, in)
+		out, err = b.do(ctx, in)
 		return err
 	})
 	return out, err
@@ -54,11 +55,11 @@ func join[In, Out any](ctx context.Context, w *Worker, b *batch.Batcher[In, Out]
 
 // batchers join the calls that the facade takes for many containers at once.
 type batchers struct {
-	containers *batch.Batcher[string, facade.ContainerResult]
-	infos      *batch.Batcher[string, facade.ContainerProvisioningInfo]
-	statuses   *batch.Batcher[facade.ContainerStatus, struct{}]
-	records    *batch.Batcher[facade.InstanceInfo, struct{}]
-	removals   *batch.Batcher[string, struct{}]
+	containers *batches[string, facade.ContainerResult]
+	infos      *batches[string, facade.ContainerProvisioningInfo]
+	statuses   *batches[facade.ContainerStatus, struct{}]
+	records    *batches[facade.InstanceInfo, struct{}]
+	removals   *batches[string, struct{}]
 }
 
 func (w *Worker) makeBatchers(ctx context.Context) error {
@@ -86,8 +87,21 @@ func (w *Worker) makeBatchers(ctx context.Context) error {
 
 func newBatcher[In, Out any](
 	ctx context.Context, w *Worker, errs *[]error, call func(context.Context, []In) ([]batch.Result[Out], error),
-) *batch.Batcher[In, Out] {
-	b, err := batch.New(batch.Config[In, Out]{
+) *batches[In, Out] {
+	b := &batches[In, Out]{}
+	for range min(w.config.Concurrency, maxParallel) {
+		one, err := newBatch(ctx, w, call)
+		*errs = append(*errs, err)
+		b.list = append(b.list, one)
+	}
+	b.busy = make([]int, len(b.list))
+	return b
+}
+
+func newBatch[In, Out any](
+	ctx context.Context, w *Worker, call func(context.Context, []In) ([]batch.Result[Out], error),
+) (*batch.Batcher[In, Out], error) {
+	return batch.New(batch.Config[In, Out]{
 		Call: func(ctx context.Context, in []In) ([]batch.Result[Out], error) {
 			results, err := call(ctx, in)
 			return results, ofTheWhole(err)
@@ -100,8 +114,37 @@ func newBatcher[In, Out any](
 			return isAboutAnItem(err) || errors.As(err, &whole)
 		},
 	})
-	*errs = append(*errs, err)
-	return b
+}
+
+// maxParallel bounds how many calls of one method there are at once.
+const maxParallel = 16
+
+// batches are several batchers for one method: with a single one, containers
+// that are being started at once would mostly wait for one another.
+type batches[In, Out any] struct {
+	list []*batch.Batcher[In, Out]
+
+	mu   sync.Mutex
+	busy []int // how many wait for each
+}
+
+// do sends in by the batcher that has the least to do.
+func (b *batches[In, Out]) do(ctx context.Context, in In) (Out, error) {
+	b.mu.Lock()
+	least := 0
+	for i, n := range b.busy {
+		if n < b.busy[least] {
+			least = i
+		}
+	}
+	b.busy[least]++
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.busy[least]--
+	}()
+	return b.list[least].Do(ctx, in)
 }
 
 // isAboutAnItem tells which failures of a whole batch may be the fault of one

@@ -163,7 +163,7 @@ func TestStartsDoNotWaitForADeadOneThatDoesNotEnd(t *testing.T) {
 		if got := turns.calls(); got != "" {
 			t.Errorf("called %q too early", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := turns.calls(); got != "a" {
 			t.Errorf("called %q, want a", got)

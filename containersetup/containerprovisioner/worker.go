@@ -17,7 +17,7 @@ import (
 
 // lookers is how many containers are looked at at once, besides those that are
 // being started and stopped.
-const lookers = 16
+const lookers = 32
 
 // Worker creates and removes the containers of one type on one machine. It is a
 // worker.Worker and a worker.Reporter; all its methods may be called from many
