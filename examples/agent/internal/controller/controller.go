@@ -47,8 +47,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Controller offers a model's directory as a facade.Applications, with all its
-// optional interfaces. It is a worker.
+// Controller offers a model's directory as a facade.Applications and, if there is
+// a machine, as a facade.Machine, both with all their optional interfaces. It is a
+// worker.
 type Controller struct {
 	catacomb catacomb.Catacomb
 	config   Config
@@ -58,9 +59,13 @@ type Controller struct {
 	server   *http.Server
 	address  string // of the listener
 
+	// reading is held while the model is read and made the present one.
+	reading              sync.Mutex
 	model                atomic.Pointer[model.Model]
-	applicationWatchers  watchers
-	provisioningWatchers watchers
+	applicationWatchers  watchers[[]string]
+	provisioningWatchers watchers[[]string]
+	containerWatchers    watchers[[]string]
+	harvestWatchers      watchers[struct{}]
 	operators            *operators
 
 	mu        sync.Mutex
@@ -72,6 +77,8 @@ var (
 	_ facade.ProvisioningWatcher = (*Controller)(nil)
 	_ facade.BulkApplications    = (*Controller)(nil)
 	_ facade.StatusSetter        = (*Controller)(nil)
+	_ facade.Machine             = (*Controller)(nil)
+	_ facade.HarvestWatcher      = (*Controller)(nil)
 )
 
 // New reads the model and opens the log-in endpoint. The caller owns the worker.
@@ -84,6 +91,8 @@ func New(config Config) (*Controller, error) {
 		return nil, errors.Annotate(err, "reading the model")
 	}
 	c := &Controller{config: config, logger: config.Logger, operators: newOperators()}
+	c.applicationWatchers.event, c.provisioningWatchers.event = byName, byName
+	c.containerWatchers.event, c.harvestWatchers.event = byName, byNothing
 	c.accept(first)
 	if c.server, err = c.newServer(); err != nil {
 		return nil, errors.Annotate(err, "making the endpoint's certificate")
@@ -118,6 +127,8 @@ func (c *Controller) loop() error {
 		<-served
 		c.applicationWatchers.close()
 		c.provisioningWatchers.close()
+		c.containerWatchers.close()
+		c.harvestWatchers.close()
 	}()
 	c.logger.Info("operators log in here", "address", c.address)
 
@@ -159,6 +170,8 @@ func (c *Controller) loop() error {
 
 // reload reads the model and tells the watchers what changed.
 func (c *Controller) reload() {
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	next, err := model.Load(c.config.Dir)
 	if err != nil {
 		c.complain(err.Error())
@@ -185,12 +198,21 @@ func (c *Controller) accept(next *model.Model) {
 		c.complain(model.SettingsFile + ": the uuid changed; that takes a new start of the agent")
 		return
 	}
+	keepMachine(before, next)
 	c.logProblems(before, next)
+	if err := c.config.State.containers.follow(next); err != nil {
+		// Said again at the next reading, with what there is by then.
+		c.logger.Error("what is kept of containers cannot be written", "err", err.Error())
+	}
 	c.model.Store(next)
 	c.operators.forget(func(app string) bool { return next.Applications[app] != nil })
 	changes := model.Diff(before, next)
 	c.applicationWatchers.tell(changes.Applications)
 	c.provisioningWatchers.tell(changes.Provisioning)
+	c.containerWatchers.tell(changes.Containers)
+	if changes.Harvest {
+		c.harvestWatchers.tell([]string{model.MachineFile})
+	}
 }
 
 // logProblems logs each problem when it appears and when it is gone.
@@ -218,6 +240,6 @@ func (c *Controller) logProblems(before, next *model.Model) {
 func (c *Controller) current() *model.Model { return c.model.Load() }
 
 // watch makes a watcher of one kind, with all applications as its baseline.
-func (c *Controller) watch(kind *watchers) (facade.StringsWatcher, error) {
-	return kind.add(func() []string { return slices.Sorted(maps.Keys(c.current().Applications)) })
+func (c *Controller) watch(kind *watchers[[]string]) (facade.StringsWatcher, error) {
+	return kind.add(func() []string { return slices.Sorted(maps.Keys(c.current().Applications)) }, nil)
 }

@@ -67,6 +67,7 @@ func (d *disk) follow() error {
 	// later is an event.
 	add(d.dir)
 	add(apps)
+	add(filepath.Join(d.dir, model.ContainersDir))
 	entries, _ := os.ReadDir(apps) // an error is for the reading to tell
 	for _, entry := range entries {
 		add(filepath.Join(apps, entry.Name()))

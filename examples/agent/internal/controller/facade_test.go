@@ -283,8 +283,8 @@ func TestWatchersEndWithTheController(t *testing.T) {
 }
 
 func TestUnreadEventsAreCoalesced(t *testing.T) {
-	var all watchers
-	watcher, err := all.add(func() []string { return []string{"a"} })
+	all := watchers[[]string]{event: byName}
+	watcher, err := all.add(func() []string { return []string{"a"} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ const (
 	settingsFile  = "controller.yaml"
 	caFile        = "ca.pem"
 	passwordsFile = "passwords.yaml"
+	recordsFile   = "containers.yaml"
 	lockFile      = "lock"
 )
 
@@ -29,6 +30,8 @@ const (
 	maxSettings  = 4 << 10
 	maxCA        = 64 << 10
 	maxPasswords = 16 << 20
+	// maxContainers is for some thousand containers.
+	maxContainers = 16 << 20
 )
 
 // settings is the content of controller.yaml.
@@ -45,6 +48,8 @@ type State struct {
 	settings  settings
 	ca        *authority
 	passwords *passwords
+	// containers are what is known of the machine's, if there is one.
+	containers *containers
 }
 
 // OpenState opens the state of the model in modelDir, making what is missing.
@@ -89,7 +94,10 @@ func (s *State) load(now time.Time) error {
 	if s.ca, err = openAuthority(filepath.Join(s.dir, caFile), now); err != nil {
 		return err
 	}
-	s.passwords, err = openPasswords(filepath.Join(s.dir, passwordsFile))
+	if s.passwords, err = openPasswords(filepath.Join(s.dir, passwordsFile)); err != nil {
+		return err
+	}
+	s.containers, err = openContainers(filepath.Join(s.dir, recordsFile))
 	return err
 }
 

@@ -78,6 +78,7 @@ func TestDamagedStateIsRefusedNotReplaced(t *testing.T) {
 		"controller.yaml": "uuid: [secret-canary\n",
 		"ca.pem":          "secret-canary",
 		"passwords.yaml":  "db: secret-canary\n",
+		"containers.yaml": "containers: {0/box/0: {state: secret-canary}}\n",
 	} {
 		t.Run(file, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,21 +11,25 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// watcher is a facade.StringsWatcher that is told by the controller.
-type watcher struct {
+// watcher is a facade.Watcher that is told by the controller.
+type watcher[E any] struct {
 	catacomb catacomb.Catacomb
-	changes  chan []string
+	changes  chan E
 	wake     chan struct{} // holds one while there is something pending
+	event    func(names []string) E
+	wants    func(name string) bool
 
 	mu      sync.Mutex
 	pending map[string]bool
 }
 
-// newWatcher returns one whose first event is the baseline.
-func newWatcher(baseline []string) (*watcher, error) {
-	w := &watcher{
-		changes: make(chan []string),
+// newWatcher returns one whose first event is about the baseline.
+func newWatcher[E any](baseline []string, wants func(string) bool, event func([]string) E) (*watcher[E], error) {
+	w := &watcher[E]{
+		changes: make(chan E),
 		wake:    make(chan struct{}, 1),
+		event:   event,
+		wants:   wants,
 		pending: map[string]bool{},
 	}
 	err := catacomb.Invoke(catacomb.Plan{
@@ -36,16 +40,20 @@ func newWatcher(baseline []string) (*watcher, error) {
 }
 
 // Changes is part of facade.Watcher.
-func (w *watcher) Changes() <-chan []string { return w.changes }
+func (w *watcher[E]) Changes() <-chan E { return w.changes }
 
 // Kill is part of worker.Worker.
-func (w *watcher) Kill() { w.catacomb.Kill(nil) }
+func (w *watcher[E]) Kill() { w.catacomb.Kill(nil) }
 
 // Wait is part of worker.Worker.
-func (w *watcher) Wait() error { return w.catacomb.Wait() }
+func (w *watcher[E]) Wait() error { return w.catacomb.Wait() }
 
 // tell adds names to the next event. It never blocks.
-func (w *watcher) tell(names []string) {
+func (w *watcher[E]) tell(names []string) {
+	names = w.wanted(names)
+	if len(names) == 0 {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
@@ -57,7 +65,15 @@ func (w *watcher) tell(names []string) {
 	}
 }
 
-func (w *watcher) take() map[string]bool {
+// wanted leaves out what the watcher is not about.
+func (w *watcher[E]) wanted(names []string) []string {
+	if w.wants == nil {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !w.wants(name) })
+}
+
+func (w *watcher[E]) take() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := w.pending
@@ -66,7 +82,8 @@ func (w *watcher) take() map[string]bool {
 }
 
 // loop sends what is pending, and lets it grow while nobody takes it.
-func (w *watcher) loop(event []string) error {
+func (w *watcher[E]) loop(baseline []string) error {
+	names := w.wanted(baseline)
 	out := w.changes // the baseline is sent even when it is empty
 	for {
 		select {
@@ -74,44 +91,52 @@ func (w *watcher) loop(event []string) error {
 			return w.catacomb.ErrDying()
 		case <-w.wake:
 			more := w.take()
-			for _, name := range event {
+			for _, name := range names {
 				more[name] = true
 			}
-			event, out = slices.Sorted(maps.Keys(more)), w.changes
-		case out <- event:
-			event, out = nil, nil
+			names, out = slices.Sorted(maps.Keys(more)), w.changes
+		case out <- w.event(names):
+			names, out = nil, nil
 		}
 	}
 }
 
 // watchers are the living watchers of one kind.
-type watchers struct {
+type watchers[E any] struct {
+	event func(names []string) E
+
 	mu     sync.Mutex
 	closed bool
-	all    map[*watcher]bool
+	all    map[*watcher[E]]bool
 }
 
-// add makes a watcher and tells it everything until it ends. The baseline is
-// read while nobody tells anything, so that what changes after it is told.
-// After close it returns facade.ErrConnectionLost.
-func (s *watchers) add(baseline func() []string) (facade.StringsWatcher, error) {
+// byName and byNothing are the two kinds of event: one that names what changed,
+// and one that does not.
+func byName(names []string) []string { return names }
+
+func byNothing([]string) struct{} { return struct{}{} }
+
+// add makes a watcher and tells it everything that it wants, by default all,
+// until it ends. The baseline is read while nobody tells anything, so that what
+// changes after it is told. After close it returns facade.ErrConnectionLost.
+func (s *watchers[E]) add(baseline func() []string, wants func(string) bool) (facade.Watcher[E], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, facade.ErrConnectionLost
 	}
-	w, err := newWatcher(baseline())
+	w, err := newWatcher(baseline(), wants, s.event)
 	if err != nil {
 		return nil, errors.Trace(err)
 	}
 	if s.all == nil {
-		s.all = map[*watcher]bool{}
+		s.all = map[*watcher[E]]bool{}
 	}
 	s.all[w] = true
 	return w, nil
 }
 
-func (s *watchers) tell(names []string) {
+func (s *watchers[E]) tell(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -128,7 +153,7 @@ func (s *watchers) tell(names []string) {
 }
 
 // close ends every watcher: there is nobody to tell it anything.
-func (s *watchers) close() {
+func (s *watchers[E]) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -3,6 +3,8 @@ package model
 import (
 	"reflect"
 	"slices"
+
+	"github.com/sutler-dev/sutler/facade"
 )
 
 // Changes names what differs between two readings of a model, each list sorted.
@@ -55,7 +57,7 @@ func (c *Changes) diffMachine(before, after *Model) {
 	var old map[string]*Container
 	if before != nil {
 		old = before.Containers
-		c.Harvest = before.Machine != nil && after.Machine != nil && before.Machine.Harvest != after.Machine.Harvest
+		c.Harvest = before.harvest() != after.harvest()
 	}
 	for id := range old {
 		if after.Containers[id] == nil {
@@ -69,6 +71,14 @@ func (c *Changes) diffMachine(before, after *Model) {
 		}
 	}
 	slices.Sort(c.Containers)
+}
+
+// harvest is the machine's mode; empty without a machine.
+func (m *Model) harvest() facade.HarvestMode {
+	if m.Machine == nil {
+		return ""
+	}
+	return m.Machine.Harvest
 }
 
 // sameText compares what people would see of two errors.

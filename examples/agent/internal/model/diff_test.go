@@ -81,7 +81,7 @@ func TestDiffNamesWhatChangedOfTheMachine(t *testing.T) {
 		"the same complaint": {with(func(c *Container) { c.Err = errors.New("x") }),
 			with(func(c *Container) { c.Err = errors.New("x") }), Changes{}},
 		"harvest mode":   {with(same), model(same, facade.HarvestNone), Changes{Harvest: true}},
-		"no machine yet": {&Model{}, none, Changes{}},
+		"no machine yet": {&Model{}, none, Changes{Harvest: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Diff(test.before, test.after); !reflect.DeepEqual(got, test.want) {

@@ -211,12 +211,15 @@ func (m *Model) loadContainers(dir, machine string) (map[string]*Container, erro
 		if len(containers) == MaxContainers {
 			return nil, &Problem{File: ContainersDir, Rule: "want at most " + strconv.Itoa(MaxContainers) + " containers"}
 		}
-		c := loadContainer(dir, id)
-		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(ContainerFile(id)))); c.Err != nil && os.IsNotExist(err) {
+		c, err := LoadContainer(dir, id)
+		if errors.Is(err, errors.NotFound) {
 			continue // it was removed while it was being read
 		}
+		if err != nil {
+			c = &Container{ID: id, Err: err}
+			m.note(err)
+		}
 		containers[id] = c
-		m.note(c.Err)
 	}
 	return containers, nil
 }
@@ -239,16 +242,24 @@ func containerID(name, machine string) (string, error) {
 	return id.String(), nil
 }
 
-func loadContainer(dir, id string) *Container {
+// LoadContainer reads one container's file. It returns errors.NotFound when it is
+// not there, and a [Problem] when it cannot be read.
+func LoadContainer(dir, id string) (*Container, error) {
 	file := ContainerFile(id)
 	data, err := readFile(dir, file, MaxModelFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A link that leads nowhere is there.
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(file))); os.IsNotExist(err) {
+			return nil, errors.NotFoundf("container %q", id)
+		}
+	}
 	if err != nil {
-		return &Container{ID: id, Err: err}
+		return nil, err
 	}
 	c, err := ParseContainer(file, data)
 	if err != nil {
-		return &Container{ID: id, Err: err}
+		return nil, err
 	}
 	c.ID = id
-	return &c
+	return &c, nil
 }
