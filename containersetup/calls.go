@@ -54,9 +54,9 @@ func (w *Worker) wait(ctx context.Context, d time.Duration, wake <-chan struct{}
 	}
 	select {
 	case <-ctx.Done():
-		return false
 	case <-due:
 	case <-wake:
 	}
-	return true
+	// Of several that are so, the end counts.
+	return ctx.Err() == nil
 }

@@ -98,9 +98,12 @@ func (w *Worker) Wait() error { return w.catacomb.Wait() }
 // loop learns what is supported, routes the containers that are asked for to
 // their types, and waits for its end.
 func (w *Worker) loop() error {
-	ctx := w.catacomb.Context(context.Background())
+	// Cancelled before the teller is waited for, also on the way out of a
+	// panic of the facade's, which kills the catacomb only after that.
+	ctx, cancel := context.WithCancel(w.catacomb.Context(context.Background()))
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer cancel()
 	wg.Go(func() { w.teller.run(ctx) })
 
 	err := w.route(ctx)
