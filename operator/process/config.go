@@ -18,7 +18,8 @@ const (
 )
 
 // TokenVariable is the variable in an operator's environment that tells the
-// processes of one operator from all others. Its value is random and no secret.
+// processes of one operator from all others. Its value names the directory, by a
+// random id, and the application, and is otherwise random; it is no secret.
 const TokenVariable = "SUTLER_OPERATOR"
 
 // Placeholders in [Config.Command].

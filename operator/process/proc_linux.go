@@ -53,11 +53,16 @@ func (s stat) dead() bool {
 	return s.state == 'Z' && s.threads <= 1 || s.state == 'X' || s.state == 'x'
 }
 
-// parseStat counts from the last parenthesis: the command before it is chosen
-// by the process and may hold anything.
+// statFields are those after the command, which is chosen by the process and may
+// hold anything: they are counted from the last parenthesis. The first is the
+// state, number 3 in proc_pid_stat(5).
+func statFields(data []byte) [][]byte {
+	return bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+}
+
 func parseStat(data []byte) (stat, error) {
 	const state, pgrp, threads, start = 0, 2, 17, 19
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	fields := statFields(data)
 	if len(fields) <= start {
 		return stat{}, errors.NotValidf("process status of %d fields", len(fields))
 	}
@@ -197,6 +202,31 @@ func (p procfs) members(wanted func(token string) bool) map[string][]member {
 	return found
 }
 
+// exiting finds the processes of our own user and these groups that have given up
+// their memory, and with it their environment, and not yet ended. To wait for one
+// that is not ours, because the group's number was given anew, costs a moment.
+func (p procfs) exiting(groups map[int]bool) []process {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil || len(groups) == 0 {
+		return nil
+	}
+	var found []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		s, err := p.stat(pid)
+		if err != nil || !groups[s.pgrp] || s.dead() || !p.own(entry.Name()) {
+			continue
+		}
+		if _, err := os.Readlink(filepath.Join(p.dir, entry.Name(), "exe")); err != nil {
+			found = append(found, process{Pid: pid, Start: s.start})
+		}
+	}
+	return found
+}
+
 // own says whether the process is of our own user. Others' are not ours to
 // judge, even for root, who may read them.
 func (p procfs) own(pid string) bool {
@@ -223,20 +253,36 @@ func (p procfs) token(pid int) (string, bool) {
 // environ returns the environment, empty for a process that has none or is gone.
 //
 // In the middle of an exec the kernel shows an empty one, and such a process may
-// be the operator of an agent that was killed at this instant; the lock of the
-// directory is no help any more. Some looks later it has come through.
+// be one of ours: what an operator is just starting, or the operator itself of an
+// agent that was killed at this instant. So it is waited for, within reason.
 func (p procfs) environ(pid int) []byte {
-	dir := filepath.Join(p.dir, strconv.Itoa(pid))
-	for range 5 {
-		data, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || len(data) > 0 {
+	for range execLooks {
+		data, err := os.ReadFile(filepath.Join(p.dir, strconv.Itoa(pid), "environ"))
+		if err != nil || len(data) > 0 || !p.inExec(pid) {
 			return data
-		}
-		// A thread of the kernel has no program.
-		if _, err := os.Readlink(filepath.Join(dir, "exe")); err != nil {
-			return nil
 		}
 		time.Sleep(time.Millisecond) // the kernel's time, not the clock's
 	}
 	return nil
+}
+
+// execLooks is how often a process in an exec is looked at, a millisecond apart.
+// An exec takes less than one, unless the machine is very busy.
+const execLooks = 300
+
+// inExec tells a process whose program is being replaced from one that has no
+// environment: the kernel has not yet put one anywhere.
+func (p procfs) inExec(pid int) bool {
+	const envEnd = 48
+	data, err := os.ReadFile(filepath.Join(p.dir, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	fields := statFields(data)
+	if len(fields) <= envEnd || string(fields[envEnd]) != "0" {
+		return false
+	}
+	// A thread of the kernel never has one, nor a program.
+	_, err = os.Readlink(filepath.Join(p.dir, strconv.Itoa(pid), "exe"))
+	return err == nil
 }

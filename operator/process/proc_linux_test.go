@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/juju/errors"
 )
@@ -89,7 +91,7 @@ func TestAliveIsTheSameProcessThatRuns(t *testing.T) {
 	}
 }
 
-// own is the process that runs the tests, under another start time.
+// reusedPid is the process that runs the tests, under another start time.
 func reusedPid(t *testing.T) process {
 	p, err := procfs{dir: "/proc"}.identify(os.Getpid())
 	if err != nil {
@@ -142,5 +144,69 @@ func TestBootIDIsNeeded(t *testing.T) {
 	p, err := openProcfs("/proc")
 	if err != nil || len(p.boot) != 36 {
 		t.Errorf("openProcfs = %+v, %v", p, err)
+	}
+}
+
+func TestExitingProcessesAreFoundByTheirGroup(t *testing.T) {
+	p := fakeProc(t, map[int]string{
+		5: statLine(5, "a", "Z", 5, 100), // the first process
+		6: statLine(6, "a", "R", 5, 101), // exiting
+		7: statLine(7, "a", "S", 5, 102), // with its program
+		8: statLine(8, "a", "R", 8, 103), // another group
+		9: statLine(9, "a", "Z", 5, 104),
+	})
+	if err := os.Symlink("/bin/true", filepath.Join(p.dir, "7", "exe")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.exiting(map[int]bool{5: true}); !slices.Equal(got, []process{{6, 101}}) {
+		t.Errorf("exiting: %v", got)
+	}
+	if got := p.exiting(nil); got != nil {
+		t.Errorf("of no group: %v", got)
+	}
+}
+
+// TestProcessInAnExecIsWaitedFor has a table in which an environment appears
+// after some looks, as in the middle of an exec.
+func TestProcessInAnExecIsWaitedFor(t *testing.T) {
+	line := func(envEnd int) string {
+		return strings.TrimSpace(statLine(5, "a", "S", 5, 100)) + strings.Repeat(" 0", 24) + fmt.Sprintf(" %d 0\n", envEnd)
+	}
+	write := func(p procfs, name, content string) {
+		if err := os.WriteFile(filepath.Join(p.dir, "5", name), []byte(content), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	const environ = "A=1\x00" + TokenVariable + "=token\x00"
+
+	inExec := fakeProc(t, map[int]string{5: line(0)})
+	if err := os.Symlink("/bin/true", filepath.Join(inExec.dir, "5", "exe")); err != nil {
+		t.Fatal(err)
+	}
+	write(inExec, "environ", "")
+	if !inExec.inExec(5) {
+		t.Fatal("not told from one without an environment")
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(3 * time.Millisecond) // for variety, not to wait
+		write(inExec, "environ", environ)
+	}()
+	if token, ok := inExec.token(5); !ok || token != "token" {
+		t.Errorf("in an exec: %q, %v", token, ok)
+	}
+	<-done
+
+	without := fakeProc(t, map[int]string{5: line(140_000)})
+	kernel := fakeProc(t, map[int]string{5: line(0)})
+	for name, p := range map[string]procfs{"without an environment": without, "of the kernel": kernel} {
+		write(p, "environ", "")
+		if token, ok := p.token(5); ok || p.inExec(5) {
+			t.Errorf("%s: %q", name, token)
+		}
+	}
+	if own := (procfs{dir: "/proc"}); own.inExec(os.Getpid()) {
+		t.Error("this very process is in an exec")
 	}
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +18,13 @@ import (
 // nobody's process that fails, so no back-off grows.
 const retryDelay = 5 * time.Second
 
-// leftOverDelay is between two looks at processes that were killed and are not
-// our children, so that nobody tells of their end.
-const leftOverDelay = 10 * time.Millisecond
+// minCleanWait and maxCleanWait bound the time between two looks at processes
+// that were killed and are not our children, so that nobody tells of their end.
+// Most are gone at the second look; one that hangs in the kernel may stay for ever.
+const (
+	minCleanWait = 10 * time.Millisecond
+	maxCleanWait = 2 * time.Second
+)
 
 // supervise gives the unit a goroutine, if it has none, that carries out what
 // its record says. Called before anybody else knows the unit, or with its lock.
@@ -102,8 +107,8 @@ func (m *Manager) act(u *unit) (wait time.Duration, trash string) {
 	if u.process != nil && !m.procs.alive(*u.process) {
 		m.ended(u)
 	}
-	if len(u.leftOver) > 0 && !m.clean(u) {
-		return leftOverDelay, ""
+	if !u.leftOver.empty() && !m.clean(u) {
+		return u.cleanWait, ""
 	}
 	if u.process != nil {
 		u.problem = "" // what stands in the way now is found out below
@@ -171,7 +176,9 @@ func (m *Manager) send(u *unit, sig syscall.Signal) {
 func (m *Manager) ended(u *unit) {
 	p := *u.process
 	u.lastExit = m.procs.reap(p)
-	u.leftOver[u.rec.Token] = true // perhaps
+	// Perhaps.
+	u.leftOver.tokens[u.rec.Token] = true
+	u.leftOver.groups[p.Pid] = true
 	now := m.config.Clock.Now()
 	// One that did as it was told is started again at once, if at all; one
 	// that ended by itself waits, longer each time.
@@ -193,31 +200,53 @@ func (m *Manager) backOff(u *unit, now time.Time) {
 	u.nextStart = now.Add(u.delay)
 }
 
+// leftOver is what has to end before anything else is done about a unit: mostly
+// what an operator started and left behind.
+type leftOver struct {
+	tokens map[string]bool // processes with these
+	groups map[int]bool    // processes of these that are on their way out
+	seen   map[process]bool
+}
+
+func newLeftOver() leftOver {
+	return leftOver{tokens: make(map[string]bool), groups: make(map[int]bool), seen: make(map[process]bool)}
+}
+
+func (l leftOver) empty() bool { return len(l.tokens)+len(l.groups)+len(l.seen) == 0 }
+
 // clean ends what is left of an operator whose first process is gone: it holds
 // the ports and files that the next one needs. It returns whether all of it has
 // ended; until then nothing else is done about the unit.
 func (m *Manager) clean(u *unit) bool {
 	const problem = "waiting for left-over processes to end"
-	left := m.procs.members(func(token string) bool { return u.leftOver[token] })
-	if len(left) == 0 {
-		clear(u.leftOver)
-		if u.problem == problem {
-			u.problem = ""
-		}
-		return true
-	}
-	for _, members := range left {
+	left := u.leftOver
+	for _, members := range m.procs.members(func(token string) bool { return left.tokens[token] }) {
 		for _, p := range members {
-			if u.problem != problem {
+			if !left.seen[p.process] {
 				m.logger.Info("left-over process is killed", "application", u.app, "pid", p.Pid)
 			}
+			left.seen[p.process] = true
 			if err := m.procs.signalOne(p.process, syscall.SIGKILL); err != nil {
 				m.logger.Warn("cannot kill", "application", u.app, "pid", p.Pid, "error", err)
 			}
 		}
 	}
-	u.problem = problem
-	return false
+	// One that is on its way out has no environment any more, and still has
+	// its files. It is found by its group, or was seen before.
+	for _, p := range m.procs.exiting(left.groups) {
+		left.seen[p] = true
+	}
+	maps.DeleteFunc(left.seen, func(p process, _ bool) bool { return !m.procs.alive(p) })
+	if len(left.seen) > 0 {
+		u.problem = problem
+		u.cleanWait = min(max(2*u.cleanWait, minCleanWait), maxCleanWait)
+		return false
+	}
+	u.leftOver, u.cleanWait = newLeftOver(), 0
+	if u.problem == problem {
+		u.problem = ""
+	}
+	return true
 }
 
 // start starts the operator, or says when to do so.

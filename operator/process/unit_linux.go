@@ -39,12 +39,11 @@ type unit struct {
 	delay     time.Duration // the last back-off, and
 	attempt   int           // how many there were
 	restarts  int
-	// leftOver are the tokens of processes that are to end before anything
-	// else is done: what an operator started and left behind, mostly.
-	leftOver map[string]bool
-	started  bool   // at least once by this manager, or adopted
-	lastExit string // how the last process ended
-	problem  string // why the last step came to nothing
+	leftOver  leftOver
+	cleanWait time.Duration // until the next look at what is left
+	started   bool          // at least once by this manager, or adopted
+	lastExit  string        // how the last process ended
+	problem   string        // why the last step came to nothing
 
 	// digestOf and digest remember one effective digest, which is some
 	// hundred times the work of a revision.
@@ -60,7 +59,7 @@ func newUnit(app string) *unit {
 		app:      app,
 		wakeup:   make(chan struct{}, 1),
 		sem:      make(chan struct{}, 1),
-		leftOver: make(map[string]bool),
+		leftOver: newLeftOver(),
 	}
 	u.view.Store(&view{})
 	return u
@@ -91,7 +90,7 @@ func (u *unit) tryLock() bool {
 func (u *unit) unlock() { <-u.sem }
 
 // running says that there is a process, or that something of one is left.
-func (u *unit) running() bool { return u.process != nil || len(u.leftOver) > 0 }
+func (u *unit) running() bool { return u.process != nil || !u.leftOver.empty() }
 
 // vacant says that there is nothing of the operator to look after.
 func (u *unit) vacant() bool { return !u.stored && !u.running() }
@@ -290,7 +289,7 @@ func (m *Manager) findOrphans() {
 			u = newUnit(app)
 			m.units[app] = u
 		}
-		u.leftOver[token] = true
+		u.leftOver.tokens[token] = true
 		u.publish(m.isHalted())
 	}
 }
@@ -312,7 +311,7 @@ func (m *Manager) claim(u *unit, members []member) {
 		return
 	}
 	if len(members) > 0 {
-		u.leftOver[u.rec.Token] = true
+		u.leftOver.tokens[u.rec.Token] = true
 	}
 }
 
