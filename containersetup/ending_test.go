@@ -42,7 +42,7 @@ type killedAfter struct {
 func (k killedAfter) PhaseDone(a containersetup.PhaseAttempt) {
 	k.phases.PhaseDone(a)
 	k.w.worker.Kill()
-	time.Sleep(1) // until that is known to all
+	time.Sleep(time.Nanosecond) // until that is known to all
 }
 
 func TestNothingIsTriedAfterTheWorkerWasKilled(t *testing.T) {

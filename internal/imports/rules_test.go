@@ -129,6 +129,11 @@ var arrows = []arrow{{
 	To:        []string{"./..."},
 	Libraries: libraries,
 	Why:       "the simulation plays stories with the whole of the root module",
+}, {
+	From:      "internal/containersim",
+	To:        []string{"./..."},
+	Libraries: libraries,
+	Why:       "the simulation plays stories with the whole of the root module",
 }}
 
 // ban keeps a standard package, and all below it, out of the root module's code,
