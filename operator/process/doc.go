@@ -19,7 +19,8 @@
 //
 // Its output goes to operator.log, which is moved to operator.log.1 when it
 // grows beyond 10 MiB. The manager keeps what it must not forget in
-// operator.json. All these files have mode 0600 and are written atomically.
+// operator.json. All these files have mode 0600 and, but for the log, are written
+// atomically.
 // Other files in the directory are the operator's, and go when it goes.
 //
 // The environment is PATH, what Config.Env says, and [TokenVariable]; nothing
