@@ -101,15 +101,8 @@ func (w *World) Start(s *Session) *Session {
 		Owns:            s.stagger,
 		Metrics:         s,
 	}
-	v := w.options.Variant
-	if v.Facade != nil {
-		config.Facade = v.Facade(config.Facade)
-	}
-	if v.Manager != nil {
-		config.OperatorManager = v.Manager(config.OperatorManager)
-	}
-	if v.Config != nil {
-		v.Config(&config)
+	if wrap := w.options.Variant.Wrap; wrap != nil {
+		wrap(&config, s.controller, s.manager)
 	}
 	worker, err := provisioner.New(config)
 	if err != nil {

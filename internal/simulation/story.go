@@ -63,7 +63,6 @@ type Story struct {
 	// Which of the riskier things happen in it.
 	overlaps, laggy, owns, shortLived bool
 
-	mu      sync.Mutex
 	slots   []*slot
 	started int
 	// tampered and overlapped are when an operator was last changed by hand,
@@ -79,12 +78,15 @@ type broken struct {
 }
 
 // NewStory returns the story of a seed, about a world that is broken as the
-// variant says. Features that are always to be there can be given.
-func NewStory(seed uint64, variant Variant, always fakes.Features) *Story {
+// variant says.
+func NewStory(seed uint64, variant Variant) *Story {
 	d := throwFor(seed, 0, "story")
 	options := Options{Seed: seed, Features: AllFeatures, Concurrency: 6, Variant: variant}
 	if d.in1000(500) {
-		options.Features = fakes.Features(d.below(int(AllFeatures)+1)) | always
+		options.Features = fakes.Features(d.below(int(AllFeatures) + 1)) //nolint:gosec // not below 0
+	}
+	if variant.Wrap != nil {
+		options.Features = AllFeatures &^ variant.Without
 	}
 	staging, listing := options.Features&fakes.Staging != 0, options.Features&fakes.Listing != 0
 	options.HideGenerations = !staging && d.in1000(250)
@@ -136,7 +138,19 @@ func (st *Story) Tell() []string {
 	st.addSlot()
 	for range st.events {
 		w.Sleep(st.pause())
+		tampered := st.tampered
 		st.event()
+		switch {
+		case st.storm.crashes == 0:
+		case st.tampered != tampered:
+			// In the middle of making it good.
+			w.Sleep(st.dice.between(40*time.Millisecond, 120*time.Millisecond))
+			st.breakSession()
+		case st.dice.in1000(200):
+			// In the middle of whatever that has set off.
+			w.Sleep(st.dice.between(10*time.Millisecond, 150*time.Millisecond))
+			st.breakSession()
+		}
 	}
 	w.Sleep(st.pause())
 	st.calm()
@@ -299,12 +313,12 @@ func (st *Story) event() {
 		st.age(name)
 	case what < 38:
 		st.remove(name)
-	case what < 50:
+	case what < 48:
 		st.changeInfo(d, name)
-	case what < 53:
+	case what < 51:
 		w.note("the CA is replaced")
 		w.RotateCA()
-	case what < 57:
+	case what < 54:
 		st.toggleCharm(name)
 	case what < 66:
 		st.tamper(name)
@@ -439,7 +453,7 @@ func (st *Story) tamper(name string) {
 	if len(st.slots) > 1 {
 		return
 	}
-	how := pick(st.dice, Vanishes, HalfVanishes, ConfigVanishes, Corrupted, Deleted)
+	how := pick(st.dice, Vanishes, HalfVanishes, Deleted, ConfigVanishes, ConfigVanishes, Corrupted, Corrupted)
 	if w.Tamper(name, how) {
 		w.note("the operator of %s: %s", name, how)
 		st.tampered = w.clock.Now()

@@ -36,7 +36,7 @@ func tellStory(t *testing.T, seed uint64) {
 	t.Helper()
 	var st *Story
 	wrong := bubble(t, func() []string {
-		st = NewStory(seed, Variant{}, 0)
+		st = NewStory(seed, Variant{})
 		return st.Tell()
 	})
 	if *stories == 1 && testing.Verbose() {
@@ -56,7 +56,7 @@ func TestStoriesReplay(t *testing.T) {
 		tell := func() []string {
 			var st *Story
 			bubble(t, func() []string {
-				st = NewStory(*seed+n, Variant{}, 0)
+				st = NewStory(*seed+n, Variant{})
 				return st.Tell()
 			})
 			return st.World().Trace()

@@ -21,14 +21,13 @@ const AllFeatures = fakes.ProvisioningEvents | fakes.BulkReads | fakes.StatusRep
 	fakes.Watching | fakes.Listing | fakes.Staging
 
 // Variant breaks the provisioner on purpose, from outside, to see whether that
-// is found. Its fields are optional; the zero value breaks nothing.
+// is found. The zero value breaks nothing.
 type Variant struct {
-	// Facade and Manager wrap what a worker is given. What they return has
-	// the optional interfaces that it is to have.
-	Facade  func(facade.Applications) facade.Applications
-	Manager func(operator.Manager) operator.Manager
-	// Config changes the rest of a worker's config.
-	Config func(*provisioner.Config)
+	// Wrap changes what a worker is made with. It is given the worker's own
+	// views of the controller and the manager.
+	Wrap func(config *provisioner.Config, controller *fakes.Controller, manager *fakes.Manager)
+	// Without are the optional interfaces that are missing, as they may be.
+	Without fakes.Features
 }
 
 // Options are what a [World] is made by.
