@@ -144,6 +144,11 @@ type state struct {
 						Certificate     string
 					}
 				}
+				Problems   []string
+				Containers map[string]struct {
+					Life, State, Message, Instance string
+					Addresses                      []string
+				}
 			}
 		}
 		Manager struct {
@@ -151,6 +156,12 @@ type state struct {
 				Operators map[string]struct{ PID int }
 			}
 		} `yaml:"operator-manager"`
+		ContainerSetup *struct {
+			State  string
+			Report struct {
+				Types map[string]struct{ Phase, Error string }
+			}
+		} `yaml:"container-setup"`
 	}
 }
 
@@ -456,8 +467,8 @@ func TestDemoComesTrue(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the demo: %v\n%s", err, out)
 	}
-	if text := out.String(); strings.Count(text, "PASS") != 11 || strings.Contains(text, "\x1b") {
-		t.Errorf("want ten steps and the end to pass, in plain text:\n%s", text)
+	if text := out.String(); strings.Count(text, "PASS") != 15 || strings.Contains(text, "\x1b") {
+		t.Errorf("want fourteen steps and the end to pass, in plain text:\n%s", text)
 	}
 	checkNothingLeft(t, tmp)
 }

@@ -1,14 +1,15 @@
 // Command agent is a whole host agent in one program: an example of how sutler's
-// operator provisioner is embedded, and something to play with.
+// operator provisioner and container set-up are embedded, and something to play
+// with.
 //
-//	agent --model DIR             keep operators running for a model
+//	agent --model DIR             keep operators and containers for a model
 //	agent --model DIR --report    print what the agent on that model is doing
 //	agent demo                    play a story on a temporary model
 //
 // The controller, which real agents reach over a network, is a directory that a
-// person edits; operators are processes of this machine. README.md beside this
-// file tells how to use it. To see how the parts are wired together begin with
-// manifolds.go.
+// person edits; operators are processes of this machine, and so are boxes, the
+// containers that can be had anywhere. README.md beside this file tells how to use
+// it. To see how the parts are wired together begin with manifolds.go.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"github.com/juju/clock"
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 	"github.com/sutler-dev/sutler/examples/agent/internal/demo"
 	"github.com/sutler-dev/sutler/examples/agent/internal/operatorcmd"
 )
@@ -63,7 +65,7 @@ const usage = `usage: agent --model DIR [--keep-operators] [--debug]
        agent demo
 
   --model DIR        the directory of the model; see README.md for its files
-  --keep-operators   leave the operators running when the agent is stopped
+  --keep-operators   leave operators and boxes running when the agent is stopped
   --debug            log everything
   --report           print the report of the agent that runs on the model
 
@@ -78,6 +80,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return demoMain(ctx, args[1:], stdout)
 		case "operator":
 			return operatorMain(ctx, args[1:], stderr)
+		case "box":
+			return boxMain(ctx, args[1:], stdout, stderr)
 		}
 	}
 	return agentMain(ctx, args, stdout, stderr)
@@ -119,6 +123,23 @@ func operatorMain(ctx context.Context, args []string, stderr io.Writer) error {
 		return errors.NewBadRequest(err, "operator")
 	}
 	return errors.Annotate(operatorcmd.Run(ctx, config), "operator")
+}
+
+// boxMain is what the agent starts for every container of the type box.
+func boxMain(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	// An agent that was killed meanwhile does not hear that the box is ready,
+	// which is no reason to end.
+	signal.Ignore(syscall.SIGPIPE)
+	config := box.RunConfig{Ready: stdout, Logger: newLogger(stderr, false)}
+	flags := newFlags("box")
+	flags.StringVar(&config.Dir, "dir", "", "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := config.Validate(); err != nil {
+		return errors.NewBadRequest(err, "box")
+	}
+	return errors.Annotate(box.Run(ctx, config), "box")
 }
 
 func demoMain(ctx context.Context, args []string, stdout io.Writer) error {

@@ -43,6 +43,13 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 	writeFile(t, filepath.Join(damaged, "model.yaml"), settings)
 	writeFile(t, filepath.Join(damaged, ".agent", "ca.pem"), "")
 
+	machine := filepath.Join(dir, "machine")
+	writeFile(t, filepath.Join(machine, "model.yaml"), settings)
+	writeFile(t, filepath.Join(machine, "machine.yaml"), "id: 0\ncontainers: [LXD]\n")
+	records := filepath.Join(dir, "records")
+	writeFile(t, filepath.Join(records, "model.yaml"), settings)
+	writeFile(t, filepath.Join(records, ".agent", "containers.yaml"), "containers: 3\n")
+
 	for name, test := range map[string]struct {
 		args string
 		code int
@@ -56,6 +63,10 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"malformed model":    {"--model TMP/malformed", 2, "agent: TMP/malformed: model.yaml:3: region: unknown key (want one of name, uuid, version)"},
 		"no place for any":   {"--model TMP/blocked", 2, "agent: TMP/blocked: applications: cannot be read: not a directory"},
 		"damaged state":      {"--model TMP/damaged", 2, "agent: TMP/damaged/.agent: ca.pem not valid"},
+		"malformed machine":  {"--model TMP/machine", 2, "agent: TMP/machine: machine.yaml:2: containers: want types of containers, as in lxd: lower-case letters and digits, a letter first"},
+		"damaged records":    {"--model TMP/records", 2, "agent: TMP/records/.agent: containers.yaml not valid"},
+		"box of none":        {"box --dir TMP/none", 1, "agent: box: box.yaml not found"},
+		"box alone":          {"box", 2, "agent: box: empty Dir not valid"},
 		"report of none":     {"--model TMP/none --report", 1, "agent: no agent runs on TMP/none"},
 		"report and another": {"--model x --report --debug", 2, "agent: --report goes with --model alone"},
 		"demo with a flag":   {"demo --fast", 2, "agent: flag provided but not defined: -fast"},
@@ -77,7 +88,7 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 }
 
 func TestHelpIsNoError(t *testing.T) {
-	for _, args := range []string{"--help", "-h", "demo --help", "operator -h"} {
+	for _, args := range []string{"--help", "-h", "demo --help", "operator -h", "box --help"} {
 		var stdout, stderr bytes.Buffer
 		if code := run(strings.Fields(args), &stdout, &stderr); code != 0 || stdout.String() != usage || stderr.Len() > 0 {
 			t.Errorf("%s: got %d, %q, %q", args, code, stdout.String(), stderr.String())
@@ -92,14 +103,16 @@ func TestManifoldsFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	all := manifolds(parts{dir: dir, state: state, logger: slog.New(slog.DiscardHandler)})
-	if err := dependency.Validate(all); err != nil {
-		t.Error(err)
-	}
-	for name, manifold := range all {
-		for _, input := range manifold.Inputs {
-			if all[input].Output == nil {
-				t.Errorf("%s wants %s, which has no output", name, input)
+	for n, machine := range map[int]*machineParts{5: nil, 7: {id: "0"}} {
+		all := manifolds(parts{dir: dir, state: state, logger: slog.New(slog.DiscardHandler), machine: machine})
+		if err := dependency.Validate(all); err != nil || len(all) != n {
+			t.Errorf("got %d manifolds, %v; want %d", len(all), err, n)
+		}
+		for name, manifold := range all {
+			for _, input := range manifold.Inputs {
+				if all[input].Output == nil {
+					t.Errorf("%s wants %s, which has no output", name, input)
+				}
 			}
 		}
 	}
@@ -113,17 +126,24 @@ func TestOutputsServeWhatTheProvisionerAsksFor(t *testing.T) {
 	defer func() { _ = worker.Stop(wall) }()
 	// Whatever else is asked for is an error, not a panic.
 	var f facade.Applications
+	var m facade.Machine
 	var o operator.Manager
 	for name, err := range map[string]error{
 		"a clock for a controller":      output[*controller.Controller, facade.Applications](wall, &f),
 		"a controller as a manager":     output[*controller.Controller, facade.Applications](&controller.Controller{}, &o),
+		"a clock for a machine":         parts{}.outputController(wall, &m),
+		"a clock for applications":      parts{}.outputController(wall, &f),
+		"a controller for a manager":    parts{}.outputController(&controller.Controller{}, &o),
 		"a controller for no interface": output[*controller.Controller, operator.Manager](&controller.Controller{}, &o),
 	} {
 		if err == nil {
 			t.Errorf("%s: want an error", name)
 		}
 	}
-	if err := output[*controller.Controller, facade.Applications](&controller.Controller{}, &f); err != nil || f == nil {
+	if err := (parts{}).outputController(&controller.Controller{}, &f); err != nil || f == nil {
 		t.Errorf("got %v, %v", f, err)
+	}
+	if err := (parts{}).outputController(&controller.Controller{}, &m); err != nil || m == nil {
+		t.Errorf("got %v, %v", m, err)
 	}
 }

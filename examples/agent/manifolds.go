@@ -9,8 +9,10 @@ import (
 	"github.com/juju/worker/v3"
 	"github.com/juju/worker/v3/dependency"
 
+	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
+	"github.com/sutler-dev/sutler/examples/agent/internal/host"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
@@ -26,6 +28,9 @@ const (
 	managerName      = "operator-manager"
 	provisionerName  = "operator-provisioner"
 	operatorsDirName = "operators"
+
+	lockName           = "machine-lock"
+	containerSetupName = "container-setup"
 )
 
 // storageProvider is the kind of storage that operators as processes have: a
@@ -41,21 +46,41 @@ type parts struct {
 	state      *controller.State
 	logger     *slog.Logger
 	newManager func(process.Config) (worker.Worker, error)
+	// machine is nil when the model has none.
+	machine *machineParts
 }
 
-// manifolds are the agent: five workers, each of which the engine starts when
-// its inputs are there, and starts again when one of them or it itself ends.
+// machineParts is what container set-up is made from.
+type machineParts struct {
+	id       string
+	backends map[containersetup.ContainerType]containersetup.Backend
+	lock     containersetup.Lock
+}
+
+// manifolds are the agent: five workers, and two more when the model has a
+// machine. The engine starts each when its inputs are there, and starts it again
+// when one of them or it itself ends.
 //
 // A real agent has the first two already. In place of the third it has a facade
 // over its connection to the controller, and perhaps another operator manager.
 func manifolds(p parts) dependency.Manifolds {
+	all := operatorManifolds(p)
+	if p.machine != nil {
+		all[lockName] = enginevalue.Manifold[containersetup.Lock](p.machine.lock)
+		all[containerSetupName] = p.containerSetup()
+	}
+	return all
+}
+
+// operatorManifolds keep operators.
+func operatorManifolds(p parts) dependency.Manifolds {
 	return dependency.Manifolds{
 		agentConfigName: enginevalue.Manifold[provisioner.AgentConfig](agentConfig{p.state}),
 		clockName:       enginevalue.Manifold[clock.Clock](clock.WallClock),
 		controllerName: {
 			Inputs: []string{clockName},
 			Start:  p.startController,
-			Output: output[*controller.Controller, facade.Applications],
+			Output: p.outputController,
 		},
 		managerName: {
 			Inputs: []string{clockName},
@@ -74,6 +99,23 @@ func manifolds(p parts) dependency.Manifolds {
 	}
 }
 
+// containerSetup prepares the machine when somebody asks for a container, and
+// starts what makes and removes containers.
+func (p parts) containerSetup() dependency.Manifold {
+	logger := p.logger.With("worker", containerSetupName)
+	return containersetup.Manifold(containersetup.ManifoldConfig{
+		FacadeName: controllerName,
+		LockName:   lockName,
+		ClockName:  clockName,
+		MachineID:  p.machine.id,
+		Backends:   p.machine.backends,
+		Network:    host.Network{Logger: logger},
+		Bridger:    host.Bridges{},
+		NewWorker:  containersetup.Start,
+		Logger:     logger,
+	})
+}
+
 // startProvisioner is where a host sets what it wants other than the defaults.
 func startProvisioner(config provisioner.Config) (worker.Worker, error) {
 	config.StorageProviders = []string{storageProvider}
@@ -90,6 +132,14 @@ func (p parts) startController(context dependency.Context) (worker.Worker, error
 		return nil, err // and not a nil *Controller in a worker.Worker
 	}
 	return w, nil
+}
+
+// outputController serves the two halves of the agent.
+func (parts) outputController(in worker.Worker, out any) error {
+	if _, ok := out.(*facade.Machine); ok {
+		return output[*controller.Controller, facade.Machine](in, out)
+	}
+	return output[*controller.Controller, facade.Applications](in, out)
 }
 
 func (p parts) startManager(context dependency.Context) (worker.Worker, error) {

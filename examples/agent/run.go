@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,15 +16,23 @@ import (
 	"github.com/juju/worker/v3"
 	"github.com/juju/worker/v3/dependency"
 
+	"github.com/sutler-dev/sutler/containersetup/machinelock"
 	"github.com/sutler-dev/sutler/enginelog"
+	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/examples/agent/internal/report"
 	"github.com/sutler-dev/sutler/operator/process"
 )
 
+// Within the agent's own directory.
+const (
+	boxesDir        = "boxes"
+	machineLockFile = "machine-lock"
+)
+
 // stopTimeout bounds the end of the agent: all operators stop at once, and
-// each has operatorStopTimeout before it is killed.
+// each has operatorStopTimeout before it is killed. So it is with boxes.
 const (
 	operatorStopTimeout = 5 * time.Second
 	stopTimeout         = 20 * time.Second
@@ -32,7 +41,7 @@ const (
 // agentOptions is what the agent is started with.
 type agentOptions struct {
 	model         string // the model's directory
-	keepOperators bool
+	keepOperators bool   // and boxes
 	logger        *slog.Logger
 }
 
@@ -55,13 +64,18 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
+	boxes, machine, err := openMachine(ctx, m, state.Dir(), program, opts.logger)
+	if err != nil {
+		return err
+	}
 	// The last manager that the engine started: the agent's end needs it.
 	var manager atomic.Pointer[process.Manager]
 	parts := parts{
-		dir:    dir,
-		model:  m.Settings,
-		state:  state,
-		logger: opts.logger,
+		dir:     dir,
+		model:   m.Settings,
+		machine: machine,
+		state:   state,
+		logger:  opts.logger,
 		newManager: func(config process.Config) (worker.Worker, error) {
 			config.Command = []string{program, "operator", "--dir", "{dir}", "--application", "{application}"}
 			config.StopTimeout = operatorStopTimeout
@@ -73,17 +87,51 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 			return w, nil
 		},
 	}
-	if err := runEngine(ctx, state.Dir(), parts); err != nil {
+	err = runEngine(ctx, state.Dir(), parts)
+	if boxes != nil {
+		err = stderrors.Join(err, worker.Stop(boxes))
+	}
+	if err != nil || opts.keepOperators {
 		return err
 	}
-	if m := manager.Load(); m != nil && !opts.keepOperators {
-		return stopOperators(ctx, m)
+	return stopAll(ctx, manager.Load(), boxes)
+}
+
+// openMachine returns what container set-up is made from: nothing when the model
+// has no machine. The worker is the caller's.
+func openMachine(ctx context.Context, m *model.Model, stateDir, program string, logger *slog.Logger) (*box.Host, *machineParts, error) {
+	if m.Machine == nil {
+		return nil, nil, nil
 	}
-	return nil
+	logger = logger.With("worker", containerSetupName)
+	// A real agent names the one file that all who change the machine have.
+	lock, err := machinelock.New(machinelock.Config{
+		Path:   filepath.Join(stateDir, machineLockFile),
+		Clock:  clock.WallClock,
+		Logger: logger,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	boxes, err := box.New(box.Config{
+		Dir:       filepath.Join(stateDir, boxesDir),
+		ModelUUID: m.UUID,
+		Command:   []string{program, "box", "--dir", box.DirPlaceholder},
+		Clock:     clock.WallClock,
+		Logger:    logger,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return boxes, &machineParts{
+		id:       m.Machine.ID,
+		backends: findBackends(ctx, m.Machine.Types, candidates(boxes), logger),
+		lock:     lock,
+	}, nil
 }
 
 // openModel checks that the model can be used at all, before anything is
-// started. A new model has no applications yet.
+// started. A new model has no applications yet, and a new machine no containers.
 func openModel(path string) (string, *model.Model, error) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
@@ -95,7 +143,15 @@ func openModel(path string) (string, *model.Model, error) {
 	if err := os.Mkdir(filepath.Join(dir, model.ApplicationsDir), 0o700); err != nil && !os.IsExist(err) {
 		return "", nil, errors.Trace(err)
 	}
+	if _, err := os.Stat(filepath.Join(dir, model.MachineFile)); err == nil {
+		if err := os.Mkdir(filepath.Join(dir, model.ContainersDir), 0o700); err != nil && !os.IsExist(err) {
+			return "", nil, errors.Trace(err)
+		}
+	}
 	m, err := model.Load(dir)
+	if err == nil {
+		err = m.MachineErr
+	}
 	return dir, m, errors.Annotate(err, dir)
 }
 
@@ -130,11 +186,20 @@ func runEngine(ctx context.Context, stateDir string, parts parts) error {
 	return stderrors.Join(worker.Stop(engine), worker.Stop(reports))
 }
 
-// stopOperators ends all operators, although ctx has ended.
-func stopOperators(ctx context.Context, manager *process.Manager) error {
+// stopAll ends all operators and boxes, although ctx has ended.
+func stopAll(ctx context.Context, manager *process.Manager, boxes *box.Host) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return errors.Annotate(manager.StopOperators(ctx), "stopping the operators")
+	var operatorsErr, boxesErr error
+	var wg sync.WaitGroup
+	if manager != nil {
+		wg.Go(func() { operatorsErr = errors.Annotate(manager.StopOperators(ctx), "stopping the operators") })
+	}
+	if boxes != nil {
+		wg.Go(func() { boxesErr = errors.Annotate(boxes.Stop(ctx), "stopping the boxes") })
+	}
+	wg.Wait()
+	return stderrors.Join(operatorsErr, boxesErr)
 }
 
 // printReport prints the report of the agent that runs on a model.

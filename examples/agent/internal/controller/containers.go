@@ -180,22 +180,31 @@ func (c *containers) follow(m *model.Model) error {
 	})
 }
 
+// taken are the addresses that others have: the gateway, containers, and the
+// host itself, which may be in an example of its own.
+func (k *kept) taken() map[string]bool {
+	interfaces := slices.Clone(k.Network)
+	for _, r := range k.Containers {
+		interfaces = append(interfaces, r.Addresses...)
+	}
+	taken := map[string]bool{gateway: true}
+	for _, i := range interfaces {
+		for _, addr := range i.Addresses {
+			if prefix, err := netip.ParsePrefix(addr); err == nil {
+				taken[prefix.Addr().String()] = true
+			}
+		}
+	}
+	return taken
+}
+
 // allocate gives the container an address, or the one that it has.
 func (k *kept) allocate(id string) error {
 	r := k.Containers[id]
 	if len(r.Addresses) > 0 {
 		return nil
 	}
-	taken := map[string]bool{gateway: true}
-	for _, other := range k.Containers {
-		for _, i := range other.Addresses {
-			for _, addr := range i.Addresses {
-				if prefix, err := netip.ParsePrefix(addr); err == nil {
-					taken[prefix.Addr().String()] = true
-				}
-			}
-		}
-	}
+	taken := k.taken()
 	network, err := netip.ParsePrefix(addressRange)
 	if err != nil {
 		return errors.Trace(err)

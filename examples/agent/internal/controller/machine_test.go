@@ -315,6 +315,17 @@ func TestAddressesAreOfTheRangeAndEachIsGivenOnce(t *testing.T) {
 	}
 }
 
+func TestHostsOwnAddressIsNotGivenAway(t *testing.T) {
+	w := newWorld(t, machineFiles("0-box-0"))
+	network := []facade.NetworkInterface{{Name: "eth0", Addresses: []string{"192.0.2.2/24", "fd00::2/64"}}}
+	if err := w.SetHostMachineNetworkConfig(t.Context(), "0", network); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.address("0/box/0"); got != "192.0.2.3/24" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestAddressOutlivesTheFileUntilItIsGivenBack(t *testing.T) {
 	w := newWorld(t, machineFiles("0-box-0", "0-box-1"))
 	address := w.address("0/box/0")

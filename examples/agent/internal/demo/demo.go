@@ -45,7 +45,7 @@ func Run(ctx context.Context, config Config) error {
 	s := newStage(config.Program, dir, screen)
 	defer func() { s.clear(); _ = os.RemoveAll(dir) }()
 
-	screen.say("An agent keeps operators for a model of six applications in")
+	screen.say("An agent keeps operators for six applications, and containers, of a model in")
 	screen.say("%s", filepath.Join(dir, "model"))
 	screen.say("")
 	begin := time.Now()

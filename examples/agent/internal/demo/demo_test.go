@@ -44,12 +44,12 @@ func TestPlainScreenWritesALineForWhatChanged(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)
 	db := row{application: "db", life: "alive", state: "failed", attempts: 1, operator: "-", lastError: "why"}
-	s.table([]row{db})
+	s.table([]row{db}, nil)
 	db.attempts = 2 // is no news
-	s.table([]row{db})
+	s.table([]row{db}, nil)
 	db.state, db.lastError, db.operator = settled, "", "active"
-	s.table([]row{db})
-	s.table(nil)
+	s.table([]row{db}, nil)
+	s.table(nil, nil)
 	s.clear()
 	want := `      db             alive    failed         -          why
       db             alive    settled        active
@@ -60,19 +60,61 @@ func TestPlainScreenWritesALineForWhatChanged(t *testing.T) {
 	}
 }
 
+func TestContainersHaveATableOfTheirOwn(t *testing.T) {
+	rows := []containerRow{
+		{"0/box/0", "alive", "running", "juju-1c2d3e-0-box-0", ""},
+		{"0/lxd/0", "dying", "error", "", "not here"},
+	}
+	got := renderTable(rows, 200, func(_ containerRow, _ int, cell string) string { return cell })
+	want := []string{
+		"CONTAINER  LIFE   STATE    INSTANCE             MESSAGE",
+		"0/box/0    alive  running  juju-1c2d3e-0-box-0  -",
+		"0/lxd/0    dying  error    -                    not here",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	var out bytes.Buffer
+	s := newScreen(&out)
+	s.table(nil, rows)
+	s.table(nil, rows)
+	s.table(nil, rows[:1])
+	const plain = `      0/box/0        alive    running        juju-1c2d3e-0-box-0
+      0/lxd/0        dying    error          -                    not here
+      0/lxd/0        is gone
+`
+	if out.String() != plain {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), plain)
+	}
+
+	out.Reset()
+	s = newScreen(&out)
+	s.live, s.colour = true, true
+	s.table([]row{{application: "db", life: "alive", state: settled}}, rows)
+	if s.drawn != len(s.lines()) || s.drawn != 9 {
+		t.Errorf("drew %d lines of %d", s.drawn, len(s.lines()))
+	}
+	for _, want := range []string{"\x1b[32mrunning", "\x1b[31merror", "\x1b[33mdying", "CONTAINER", "APPLICATION"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %q", want, out.String())
+		}
+	}
+}
+
 func TestLiveScreenErasesWhatItDrew(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)
 	s.live = true
 	rows := []row{{application: "db", life: "alive", state: settled, operator: "active"}}
 	s.now("a step")
-	s.table(rows)
+	s.table(rows, nil)
 	drawn := s.drawn
 	if drawn != len(s.lines()) || drawn < 4 {
 		t.Fatalf("drew %d lines", drawn)
 	}
 	out.Reset()
-	s.table(slices.Clone(rows))
+	s.table(slices.Clone(rows), nil)
 	if out.Len() > 0 {
 		t.Errorf("drawn again without a change: %q", out.String())
 	}
@@ -107,6 +149,10 @@ manifolds:
         web: {life: alive, format: 2}
         old: {life: dying, format: 1, operator: {status: active}}
         broken: {life: unknown, error: no}
+      containers:
+        0/lxd/0: {life: alive, state: error, message: why}
+        0/box/0: {life: alive, state: running, instance: i, addresses: [192.0.2.2/24]}
+        0/box/1: {life: unknown, state: pending, error: "containers/0-box-1.yaml:2: no", message: old}
   operator-provisioner:
     report:
       totals: {failed: 1}
@@ -128,6 +174,17 @@ manifolds:
 	if got := v.rows(); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
+	containers := []containerRow{
+		{"0/box/0", "alive", "running", "i", ""},
+		{"0/box/1", "unknown", "pending", "", "containers/0-box-1.yaml:2: no"},
+		{"0/lxd/0", "alive", "error", "", "why"},
+	}
+	if got := v.containerRows(); !slices.Equal(got, containers) {
+		t.Errorf("got  %v\nwant %v", got, containers)
+	}
+	if v.container("0/box/0").Addresses[0] != "192.0.2.2/24" || v.container("0/box/9").Life != "" {
+		t.Errorf("got %+v", v.container("0/box/0"))
+	}
 	if v.failed() != 1 || len(v.problems()) != 1 {
 		t.Errorf("got %d failed, problems %v", v.failed(), v.problems())
 	}
@@ -148,7 +205,7 @@ func TestDemoOfAnAgentThatDiesFailsAndLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the agent ended: exit status 3") {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"FAIL", "9 more not played", "last words"} {
+	for _, want := range []string{"FAIL", "13 more not played", "last words"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -3,9 +3,11 @@
 // checks after every step that what should be true is.
 //
 // It believes nobody. What the agent says is taken from its report, over its
-// socket; that an operator runs, from the system's list of processes; that it is
-// who it says, from the certificate that it shows; that a password was kept, from
-// the operator's file and the controller's hash.
+// socket; that an operator or a box runs, from the system's list of processes;
+// that it is who it says, from the certificate that an operator shows and from
+// what a box says on its own socket; that a password was kept, from the
+// operator's file and the controller's hash; that the machine was prepared once,
+// from what that left.
 //
 // Whatever happens, at the end no process and no file is left.
 package demo

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -10,19 +11,20 @@ import (
 	"golang.org/x/term"
 )
 
-// screen tells the story: on a terminal as lines that scroll above a table that
-// is drawn anew in place, elsewhere as plain lines, one for each application
-// that changed. One goroutine uses it.
+// screen tells the story: on a terminal as lines that scroll above tables that
+// are drawn anew in place, elsewhere as plain lines, one for each application
+// and container that changed. One goroutine uses it.
 type screen struct {
 	out    io.Writer
 	fd     int // of the terminal
 	live   bool
 	colour bool
 
-	drawn   int // lines of the table on the terminal
-	rows    []row
-	current string // the step that is being played
-	told    map[string]string
+	drawn      int // lines of the tables on the terminal
+	rows       []row
+	containers []containerRow
+	current    string            // the step that is being played
+	told       map[string]string // news of each name
 }
 
 func newScreen(out io.Writer) *screen {
@@ -50,47 +52,43 @@ func (s *screen) now(step string) {
 	s.redraw("")
 }
 
-// table shows the applications.
-func (s *screen) table(rows []row) {
+// table shows the applications and the containers.
+func (s *screen) table(rows []row, containers []containerRow) {
 	switch {
 	case !s.live:
-		s.tell(rows)
-	case !slices.Equal(rows, s.rows):
-		s.rows = rows
+		seen := map[string]bool{}
+		tell(s, rows, seen)
+		tell(s, containers, seen)
+		for _, name := range slices.Sorted(maps.Keys(s.told)) {
+			if !seen[name] {
+				delete(s.told, name)
+				fmt.Fprintf(s.out, "      %-14s is gone\n", name)
+			}
+		}
+	case !slices.Equal(rows, s.rows) || !slices.Equal(containers, s.containers):
+		s.rows, s.containers = rows, containers
 		s.redraw("")
 	}
 }
 
-// clear takes the table away.
+// clear takes the tables away.
 func (s *screen) clear() {
-	s.rows, s.current = nil, ""
+	s.rows, s.containers, s.current = nil, nil, ""
 	s.redraw("")
 }
 
-// tell writes a line for each application of which more than the number of
-// attempts changed.
-func (s *screen) tell(rows []row) {
-	seen := map[string]bool{}
+// tell writes a line for each of which there is news, and notes whom it saw.
+func tell[R line](s *screen, rows []R, seen map[string]bool) {
 	for _, r := range rows {
-		seen[r.application] = true
-		text := fmt.Sprintf("%-14s %-8s %-14s %-10s", r.application, r.life, r.state, r.operator)
-		if r.lastError != "" {
-			text += " " + strings.ReplaceAll(r.lastError, "\n", " ")
-		}
-		if s.told[r.application] != text {
-			s.told[r.application] = text
+		seen[r.name()] = true
+		if text := r.news(); s.told[r.name()] != text {
+			s.told[r.name()] = text
 			fmt.Fprintf(s.out, "      %s\n", strings.TrimRight(text, " "))
-		}
-	}
-	for app := range s.told {
-		if !seen[app] {
-			delete(s.told, app)
-			fmt.Fprintf(s.out, "      %-14s is gone\n", app)
 		}
 	}
 }
 
-// redraw replaces the table by text and the table as it is now, in one write, so
+// redraw replaces the tables by text and the tables as they are now, in one write, so
 // that nothing flickers.
 func (s *screen) redraw(text string) {
 	var out strings.Builder
@@ -107,7 +105,7 @@ func (s *screen) redraw(text string) {
 	fmt.Fprint(s.out, out.String())
 }
 
-// lines are the table and the step that is being played, none wider than the
+// lines are the tables and the step that is being played, none wider than the
 // terminal: a line that wraps would be two to erase.
 func (s *screen) lines() []string {
 	if !s.live || (len(s.rows) == 0 && s.current == "") {
@@ -120,6 +118,10 @@ func (s *screen) lines() []string {
 	lines := []string{""}
 	if len(s.rows) > 0 {
 		lines = append(lines, renderTable(s.rows, width-1, s.paint)...)
+		lines = append(lines, "")
+	}
+	if len(s.containers) > 0 {
+		lines = append(lines, renderTable(s.containers, width-1, s.paintContainer)...)
 		lines = append(lines, "")
 	}
 	return append(lines, s.style("2", cut("now:  "+s.current, width-1)))
@@ -136,6 +138,23 @@ func (s *screen) paint(r row, column int, cell string) string {
 	case column == 2 && r.state == settled, column == 4 && r.operator == "active":
 		return s.style("32", cell)
 	case column == 2 && (r.state == "failed" || r.state == "stuck"), column == 4 && r.operator == "lost":
+		return s.style("31", cell)
+	case column == 2, column == 1 && r.life != "alive":
+		return s.style("33", cell)
+	}
+	return cell
+}
+
+// paintContainer is paint for the other table.
+func (s *screen) paintContainer(r containerRow, column int, cell string) string {
+	switch {
+	case column == -1:
+		return s.style("1", cell)
+	case strings.TrimRight(cell, " ") == "-":
+		return s.style("2", cell)
+	case column == 2 && r.state == "running":
+		return s.style("32", cell)
+	case column == 2 && r.state == "error":
 		return s.style("31", cell)
 	case column == 2, column == 1 && r.life != "alive":
 		return s.style("33", cell)

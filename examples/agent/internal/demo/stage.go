@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,8 @@ import (
 	"github.com/sutler-dev/sutler/examples/agent/internal/report"
 )
 
-// stage is where the story plays: a model, an agent on it, and its operators.
+// stage is where the story plays: a model, an agent on it, its operators and its
+// boxes.
 type stage struct {
 	program string
 	dir     string // the model's
@@ -29,8 +31,10 @@ type stage struct {
 	reports [][]byte
 
 	// What steps tell later ones.
-	keys map[string]credentials
-	pids map[string]int
+	keys     map[string]credentials
+	pids     map[string]int // of operators, by application, and of boxes, by container
+	prepared string         // how the machine was, once it was
+	userData string         // a box's, to search for
 }
 
 func newStage(program, dir string, screen *screen) *stage {
@@ -41,11 +45,14 @@ func newStage(program, dir string, screen *screen) *stage {
 		screen:  screen,
 		keys:    map[string]credentials{},
 		pids:    map[string]int{},
+		// A new one each time, so that what is found is this one.
+		userData: "user-data-" + rand.Text(),
 	}
 }
 
 func (s *stage) stateDir() string     { return filepath.Join(s.dir, controller.StateDir) }
 func (s *stage) operatorsDir() string { return filepath.Join(s.stateDir(), "operators") }
+func (s *stage) boxesDir() string     { return filepath.Join(s.stateDir(), "boxes") }
 
 // startAgent starts the agent as a child, with everything in its log.
 func (s *stage) startAgent() error {
@@ -124,7 +131,7 @@ func (s *stage) look(ctx context.Context) error {
 	}
 	s.reports = append(s.reports, data)
 	s.last = v
-	s.screen.table(v.rows())
+	s.screen.table(v.rows(), v.containerRows())
 	return nil
 }
 
@@ -134,16 +141,14 @@ func (s *stage) clear() {
 		_ = s.agent.Process.Kill()
 		<-s.ended //nolint:errcheck // it was killed
 	}
-	// An agent that was killed leaves operators on purpose.
+	// An agent that was killed leaves operators and boxes on purpose.
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		found, err := operatorProcesses(s.operatorsDir())
-		if err != nil || len(found) == 0 {
+		pids, err := s.processes()
+		if err != nil || len(pids) == 0 {
 			return
 		}
-		for _, pids := range found {
-			for _, pid := range pids {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }

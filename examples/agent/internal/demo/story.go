@@ -23,6 +23,14 @@ const (
 	broken   = "broken"     // comes late and malformed
 )
 
+// The containers of the story.
+const (
+	foreign   = "0/lxd/0" // of a type that this agent has no back end for
+	firstBox  = "0/box/0"
+	secondBox = "0/box/1" // will be dead
+	brokenBox = "0/box/2" // comes late and malformed
+)
+
 func ours() []string { return []string{database, cache, forge, metrics} }
 
 func story() []step {
@@ -30,13 +38,17 @@ func story() []step {
 		{"four applications of format 1 come up and log in", (*stage).comeUp},
 		{"one of format 2 is not ours and is let alone", (*stage).ignoreModern},
 		{"one that asks for unknown storage fails alone; the report says why", (*stage).failAlone},
+		{"a container of a type that cannot be had here says why, and that is all", (*stage).refuseForeign},
+		{"the first box: the machine is prepared, it runs and has an address", (*stage).prepareMachine},
+		{"the second box runs, and the machine is not prepared again", (*stage).addBox},
 		{"an operator killed with -9 comes back with the same password", (*stage).killOperator},
 		{"a dying application keeps its operator", (*stage).keepDying},
 		{"a dead one loses it", (*stage).removeDead},
-		{"kill -9 of the agent: operators go on, are adopted, keep passwords", (*stage).killAgent},
+		{"kill -9 of the agent: operators and boxes go on and are adopted", (*stage).killAgent},
+		{"a dead box is removed, and the other one stays", (*stage).removeBox},
 		{"a malformed file is named with its line, and the rest goes on", (*stage).malform},
-		{"the passwords are in no log, report, argument or environment", (*stage).keepSecrets},
-		{"SIGTERM stops the agent and every operator", (*stage).stop},
+		{"no secret is in a log, a report, an argument or an environment", (*stage).keepSecrets},
+		{"SIGTERM stops the agent, every operator and every box", (*stage).stop},
 	}
 }
 
@@ -45,6 +57,10 @@ const (
 name: demo
 uuid: 9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e
 version: 2.9.49
+`
+	machine = `# What this machine can have, if this agent can make it.
+id: 0
+containers: [lxd, kvm, box]
 `
 	alive = "life: alive\n"
 )
@@ -56,6 +72,9 @@ func v1(name string) string {
 
 func (s *stage) comeUp(ctx context.Context) error {
 	if err := s.write("model.yaml", settings); err != nil {
+		return err
+	}
+	if err := s.write("machine.yaml", machine); err != nil {
 		return err
 	}
 	for _, app := range ours() {
@@ -181,7 +200,7 @@ func (s *stage) keepDying(ctx context.Context) error {
 	if err := s.until(ctx, func(v *view) error { return wantLife(v, cache, "dying") }); err != nil {
 		return err
 	}
-	return s.stays(ctx, cache)
+	return s.stay(ctx, cache)
 }
 
 func wantLife(v *view, app, life string) error {
@@ -191,18 +210,20 @@ func wantLife(v *view, app, life string) error {
 	return nil
 }
 
-// stays waits for another sign of life of an operator that must not end.
-func (s *stage) stays(ctx context.Context, app string) error {
+// stay waits for another sign of life of operators that must not end.
+func (s *stage) stay(ctx context.Context, apps ...string) error {
 	since := time.Now()
 	return s.until(ctx, func(v *view) error {
-		if err := s.sameProcess(app); err != nil {
-			return err
-		}
-		switch a := v.application(app); {
-		case v.progress(app).State != settled:
-			return errors.Errorf("%s is %s", app, v.progress(app).State)
-		case a.Operator.Status != "active" || !a.Operator.LastSeen.After(since):
-			return errors.Errorf("%s has not been heard of since", app)
+		for _, app := range apps {
+			if err := s.sameProcess(app); err != nil {
+				return err
+			}
+			switch a := v.application(app); {
+			case v.progress(app).State != settled:
+				return errors.Errorf("%s is %s", app, v.progress(app).State)
+			case a.Operator.Status != "active" || !a.Operator.LastSeen.After(since):
+				return errors.Errorf("%s has not been heard of since", app)
+			}
 		}
 		return nil
 	})
@@ -231,7 +252,7 @@ func (s *stage) removeDead(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return s.stays(ctx, cache)
+	return s.stay(ctx, cache)
 }
 
 // living are the applications that have an operator from here on.
@@ -242,6 +263,11 @@ func (s *stage) killAgent(ctx context.Context) error {
 	_ = s.signalAgent(ctx, syscall.SIGKILL)
 	for _, app := range living() {
 		if err := s.sameProcess(app); err != nil {
+			return errors.Annotate(err, "after the agent was killed")
+		}
+	}
+	for _, id := range []string{firstBox, secondBox} {
+		if err := s.sameBox(ctx, id); err != nil {
 			return errors.Annotate(err, "after the agent was killed")
 		}
 	}
@@ -261,7 +287,7 @@ func (s *stage) killAgent(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.boxesAreAdopted(ctx)
 }
 
 func (s *stage) malform(ctx context.Context) error {
@@ -271,10 +297,15 @@ func (s *stage) malform(ctx context.Context) error {
 	if err := s.deploy(proxy, alive, v1(proxy), ""); err != nil {
 		return err
 	}
+	if err := s.write(containerPath(brokenBox), alive+"replicas: 3\n"); err != nil {
+		return err
+	}
 	const want = "applications/broken/application.yaml:2: replicas: unknown key"
 	if err := s.until(ctx, func(v *view) error {
-		if !strings.Contains(strings.Join(v.problems(), "\n"), want) {
-			return errors.Errorf("the report has no problem %q", want)
+		for _, want := range []string{want, "containers/0-box-2.yaml:2: replicas: unknown key"} {
+			if !strings.Contains(strings.Join(v.problems(), "\n"), want) {
+				return errors.Errorf("the report has no problem %q", want)
+			}
 		}
 		if p := v.progress(broken); p.State != "failed" || !strings.Contains(p.Error, want) {
 			return errors.Errorf("%s is %s", broken, p.State)
@@ -286,7 +317,13 @@ func (s *stage) malform(ctx context.Context) error {
 	if err := s.expectActive(ctx, proxy); err != nil {
 		return err
 	}
-	// Mended, it comes up too.
+	// Mended, they come up too.
+	if err := s.write(containerPath(brokenBox), alive); err != nil {
+		return err
+	}
+	if err := s.expectBox(ctx, brokenBox); err != nil {
+		return err
+	}
 	if err := s.write("applications/"+broken+"/application.yaml", alive+"version: 2.9.49\n"); err != nil {
 		return err
 	}
@@ -308,12 +345,19 @@ func (s *stage) stop(ctx context.Context) error {
 	if err := s.signalAgent(ctx, syscall.SIGTERM); err != nil {
 		return errors.Annotate(err, "the agent's end")
 	}
-	found, err := operatorProcesses(s.operatorsDir())
+	operators, err := operatorProcesses(s.operatorsDir())
 	if err != nil {
 		return err
 	}
-	for app := range found {
+	for app := range operators {
 		return errors.Errorf("the operator of %s is still there", app)
+	}
+	boxes, err := boxProcesses(s.boxesDir())
+	if err != nil {
+		return err
+	}
+	for name := range boxes {
+		return errors.Errorf("the box %s is still there", name)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type view struct {
 			Report struct {
 				Problems     []string                `yaml:"problems"`
 				Applications map[string]*application `yaml:"applications"`
+				Containers   map[string]*container   `yaml:"containers"`
 			} `yaml:"report"`
 		} `yaml:"controller"`
 		Provisioner struct {
@@ -25,6 +26,13 @@ type view struct {
 				Applications []progress     `yaml:"applications"`
 			} `yaml:"report"`
 		} `yaml:"operator-provisioner"`
+		ContainerSetup struct {
+			Report struct {
+				Provisioners struct {
+					Workers map[string]containerProvisioner `yaml:"workers"`
+				} `yaml:"provisioners"`
+			} `yaml:"report"`
+		} `yaml:"container-setup"`
 	} `yaml:"manifolds"`
 }
 
@@ -43,6 +51,27 @@ type application struct {
 		Address     string    `yaml:"address"`
 		Certificate string    `yaml:"certificate"`
 	} `yaml:"operator"`
+}
+
+// containerProvisioner is the view of what makes and removes the containers of
+// one type.
+type containerProvisioner struct {
+	Report struct {
+		Totals    map[string]int `yaml:"totals"`
+		Instances struct {
+			Total int `yaml:"total"`
+		} `yaml:"instances"`
+	} `yaml:"report"`
+}
+
+// container is the controller's view of one.
+type container struct {
+	Life      string   `yaml:"life"`
+	State     string   `yaml:"state"`
+	Message   string   `yaml:"message"`
+	Instance  string   `yaml:"instance"`
+	Addresses []string `yaml:"addresses"`
+	Error     string   `yaml:"error"`
 }
 
 // unseen tells whether the provisioner has not looked at a living application
@@ -87,9 +116,29 @@ func (v *view) application(app string) *application {
 	return &application{}
 }
 
+// container returns the controller's view; one that it does not know has no
+// life.
+func (v *view) container(id string) *container {
+	if c := v.Manifolds.Controller.Report.Containers[id]; c != nil {
+		return c
+	}
+	return &container{}
+}
+
 func (v *view) problems() []string { return v.Manifolds.Controller.Report.Problems }
 
 func (v *view) failed() int { return v.Manifolds.Provisioner.Report.Totals["failed"] }
+
+// containerRows are the other table: every container that the controller knows.
+func (v *view) containerRows() []containerRow {
+	all := v.Manifolds.Controller.Report.Containers
+	var rows []containerRow
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		c := all[id]
+		rows = append(rows, containerRow{id, c.Life, c.State, c.Instance, cmp.Or(c.Error, c.Message)})
+	}
+	return rows
+}
 
 // rows are the table: every application that anybody knows.
 func (v *view) rows() []row {

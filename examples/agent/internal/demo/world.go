@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,8 +51,29 @@ func (s *stage) deploy(name, application, metadata, manifest string) error {
 }
 
 // operatorProcesses finds the processes whose arguments are those of operators
-// in dir, by application. One that ended and was not waited for is none.
+// in dir, by application.
 func operatorProcesses(dir string) (map[string][]int, error) {
+	return findProcesses(func(args []string) (string, bool) {
+		if len(args) != 6 || args[1] != "operator" || args[3] != filepath.Join(dir, args[5]) {
+			return "", false
+		}
+		return args[5], true
+	})
+}
+
+// boxProcesses finds those of boxes in dir, by instance.
+func boxProcesses(dir string) (map[string][]int, error) {
+	return findProcesses(func(args []string) (string, bool) {
+		if len(args) != 4 || args[1] != "box" || filepath.Dir(args[3]) != dir {
+			return "", false
+		}
+		return filepath.Base(args[3]), true
+	})
+}
+
+// findProcesses finds processes by what is made of their arguments. One that
+// ended and was not waited for is none.
+func findProcesses(nameOf func(args []string) (string, bool)) (map[string][]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, errors.Annotate(err, "listing processes")
@@ -65,13 +88,24 @@ func operatorProcesses(dir string) (map[string][]int, error) {
 		if err != nil {
 			continue // it has just ended
 		}
-		args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
-		if len(args) != 6 || args[1] != "operator" || args[3] != filepath.Join(dir, args[5]) {
-			continue
+		if name, ok := nameOf(strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")); ok {
+			found[name] = append(found[name], pid)
 		}
-		found[args[5]] = append(found[args[5]], pid)
 	}
 	return found, nil
+}
+
+// processes are the operators and boxes of the stage.
+func (s *stage) processes() ([]int, error) {
+	operators, err := operatorProcesses(s.operatorsDir())
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := boxProcesses(s.boxesDir())
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(slices.Concat(slices.Collect(maps.Values(operators))...), slices.Concat(slices.Collect(maps.Values(boxes))...)), nil
 }
 
 // onlyProcess returns the pid of the application's operator, of which there must
@@ -201,14 +235,17 @@ func (s *stage) checkCertificate(ctx context.Context, app, addr, fingerprint str
 }
 
 // findSecrets searches all that anybody may see, or that is no secret file, for
-// the operators' passwords: every file on the stage, every report, and the
-// arguments and environment of every process.
+// the operators' passwords and for a box's user data: every file on the stage,
+// every report, and the arguments and environment of every process.
 func (s *stage) findSecrets() error {
 	check := func(where string, data []byte) error {
 		for app, c := range s.keys {
 			if strings.Contains(string(data), c.password.Reveal()) {
 				return errors.Errorf("the password of %s is in %s", app, where)
 			}
+		}
+		if strings.Contains(string(data), s.userData) {
+			return errors.Errorf("the user data of a box is in %s", where)
 		}
 		return nil
 	}
@@ -222,7 +259,7 @@ func (s *stage) findSecrets() error {
 			return err
 		}
 		switch entry.Name() {
-		case "agent.conf", "template-agent.conf":
+		case "agent.conf", "template-agent.conf", "user-data", containerFile(firstBox):
 			info, err := entry.Info()
 			if err == nil && info.Mode().Perm() != 0o600 {
 				err = errors.Errorf("%s has mode %v", path, info.Mode())
@@ -238,15 +275,11 @@ func (s *stage) findSecrets() error {
 	if err != nil {
 		return err
 	}
-	pids := []int{s.agent.Process.Pid}
-	found, err := operatorProcesses(s.operatorsDir())
+	pids, err := s.processes()
 	if err != nil {
 		return err
 	}
-	for _, more := range found {
-		pids = append(pids, more...)
-	}
-	for _, pid := range pids {
+	for _, pid := range append(pids, s.agent.Process.Pid) {
 		for _, name := range []string{"cmdline", "environ"} {
 			path := filepath.Join("/proc", strconv.Itoa(pid), name)
 			data, err := os.ReadFile(path)
