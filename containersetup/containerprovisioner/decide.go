@@ -22,7 +22,7 @@ type observed struct {
 	asked bool
 	// exhausted tells that its attempts to start are used up.
 	exhausted bool
-	// evident tells that its instance was there a moment ago.
+	// evident tells that its instance was started a moment ago.
 	evident bool
 
 	// stopped and released tell what this pass has done; marked, what any

@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 		{"after too many attempts is not started", observed{container: pending, exhausted: true}, awaitRequest},
 		{"recorded needs its instance", observed{container: alive}, readInstances},
 		{"recorded and there", observed{container: alive, instances: old(mine)}, leaveAlone},
-		{"recorded and there a moment ago", observed{container: alive, evident: true}, leaveAlone},
+		{"recorded and started a moment ago", observed{container: alive, evident: true}, leaveAlone},
 		{"in error, recorded and there", observed{container: wrong, instances: old(mine)}, leaveAlone},
 		{"recorded and not there is looked for again", observed{container: alive, instances: old()}, readInstances},
 		{"recorded and not there", observed{container: alive, instances: fresh()}, reportLost},

@@ -52,6 +52,9 @@ func TestKillReturnsWithinASecondWhateverGoesOn(t *testing.T) {
 				if more := w.faults.Calls()[calls:]; len(more) > 0 {
 					t.Errorf("calls were made after the end: %v", more)
 				}
+				if lines := w.log.Lines("canceled"); len(lines) > 0 {
+					t.Errorf("being killed is no error, and was logged: %q", lines)
+				}
 			})
 		})
 	}

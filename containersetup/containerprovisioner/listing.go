@@ -15,9 +15,9 @@ import (
 	"github.com/sutler-dev/sutler/internal/batch"
 )
 
-// burst is for how long an answer of Broker.AllInstances, or the sight of an
-// instance, is good enough to leave a container alone. Nothing is done about
-// one that is older than the pass that would do it.
+// burst is for how long an answer of Broker.AllInstances, or the start of an
+// instance, is good enough to leave a container alone. Nothing is done about an
+// answer that is older than the pass that would do it.
 const burst = 5 * time.Second
 
 // listing is an answer of Broker.AllInstances.

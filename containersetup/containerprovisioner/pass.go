@@ -193,7 +193,7 @@ func (p *pass) readInstances() error {
 		there := p.seen.isThere()
 		in.taken = !there && l.owned(recorded)
 		if there {
-			p.memory.seenAt, p.memory.missing = l.began, false
+			p.memory.missing = false
 		}
 	}
 	return nil

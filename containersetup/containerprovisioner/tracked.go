@@ -44,8 +44,8 @@ type memory struct {
 	// unsure, that the broker's last answer was an error, so that there may
 	// be an instance later yet.
 	asked, unsure bool
-	// seenAt is when its recorded instance was there for sure; missing tells
-	// that it was not in the last listing.
+	// seenAt is when its recorded instance was started by this worker;
+	// missing tells that it was not in the last listing.
 	seenAt  time.Time
 	missing bool
 	// marked tells that it was marked for removal.

@@ -162,7 +162,8 @@ func TestStopThatHangsDoesNotHoldUpStarts(t *testing.T) {
 		w.after(2 * time.Second)
 		w.provisioned("0/lxd/1", "0/lxd/2")
 		w.reported("0/lxd/0", "running", "")
-		w.after(11 * time.Minute)
+		// When that is tried again, nobody waits.
+		w.after(8*time.Minute + 30*time.Second)
 		w.reported("0/lxd/0", "running", "stopping instances: no answer within 10m0s")
 		w.add("0/lxd/3")
 		w.after(time.Second)
@@ -350,6 +351,22 @@ func TestRemovalWinsAtEveryStep(t *testing.T) {
 	}
 }
 
+// Without an event, too: a watcher may be slow.
+func TestRemovalIsSeenRightAfterTheStart(t *testing.T) {
+	story(t, func(w *world) {
+		w.faults.Add(fakes.Rule{Method: "StartInstance", Effect: fakes.Effect{Then: func() {
+			w.machine.ContainerWatchers("lxd")[0].Silence()
+			w.machine.SetLife("0/lxd/1", facade.Dead)
+		}}})
+		w.add("0/lxd/1")
+		w.start()
+		w.removed("0/lxd/1")
+		if n := w.faults.Count("SetInstanceInfo", "0/lxd/1"); n != 0 {
+			t.Error("the instance of a dead container was recorded")
+		}
+	})
+}
+
 // A start that seemed to fail, of a container that is gone by the time its
 // instance turns up.
 func TestInstanceThatTurnsUpLateIsStopped(t *testing.T) {
@@ -403,6 +420,23 @@ func TestRecordedInstanceThatVanishedIsNotStartedAgain(t *testing.T) {
 		w.host.AddInstance("0/lxd/1", true)
 		w.after(3 * time.Minute)
 		w.status("0/lxd/1", facade.ContainerRunning, "")
+	})
+}
+
+// What was just started needs no listing to be known to be there.
+func TestEventRightAfterAStartTakesNoListing(t *testing.T) {
+	story(t, func(w *world) {
+		w.start()
+		w.after(time.Minute)
+		w.add("0/lxd/1")
+		w.after(0)
+		w.provisioned("0/lxd/1")
+		listings := w.faults.Count("AllInstances", "lxd")
+		w.machine.ContainerWatchers("lxd")[0].Send([]string{"0/lxd/1"})
+		w.after(time.Second)
+		if n := w.faults.Count("AllInstances", "lxd"); n != listings {
+			t.Errorf("it took %d listings", n-listings)
+		}
 	})
 }
 
