@@ -387,7 +387,7 @@ func (p *pass) certificate(in *inputs, stored *operator.Config, now time.Time) (
 // issue asks for a certificate, but not again soon after one was refused: an
 // issuer that returns what does not fit would be asked for ever.
 func (p *pass) issue(in *inputs, now time.Time) (facade.Secret, time.Time, error) {
-	if now.Before(p.memory.issueNext) && p.memory.issueErr != nil {
+	if p.memory.issueErr != nil && p.memory.issueWait(now) > 0 {
 		return facade.Secret{}, time.Time{}, p.memory.issueErr
 	}
 	cert, err := p.calls.issueCertificate(p.app)
@@ -410,6 +410,16 @@ func (p *pass) issue(in *inputs, now time.Time) (facade.Secret, time.Time, error
 	return operatorInfo, renewAt, nil
 }
 
+// issueWait is for how long no certificate is asked for. It is no longer than
+// what the failures explain, also when the clock was set back meanwhile.
+func (m *memory) issueWait(now time.Time) time.Duration {
+	longest := now.Add(issueBackoff(max(m.issueAttempts-1, 0)))
+	if m.issueNext.After(longest) {
+		m.issueNext = longest
+	}
+	return m.issueNext.Sub(now)
+}
+
 // issueBackoff grows from a minute to an hour.
 func issueBackoff(attempt int) time.Duration {
 	return min(time.Minute<<min(attempt, 6), time.Hour)
@@ -420,7 +430,7 @@ func (p *pass) failedIssue(err error, now time.Time) result {
 	if errors.Is(err, lookAgain) {
 		return failed(err)
 	}
-	return result{outcome: OutcomeFailed, err: err, after: p.memory.issueNext.Sub(now)}
+	return result{outcome: OutcomeFailed, err: err, after: p.memory.issueWait(now)}
 }
 
 // stage stores the new password before anybody is told of it.

@@ -26,14 +26,16 @@ type resyncState struct {
 func (w *Worker) resync(ctx context.Context) {
 	attempt := 0
 	var delay time.Duration
-	due := w.schedule()
+	due, period := w.schedule()
 	for {
 		now := w.config.Clock.Now()
 		if !now.Before(due) {
 			w.markAll()
-			due = w.schedule()
+			due, period = w.schedule()
 		}
-		until := due.Sub(now)
+		// No longer, also when the clock was set back.
+		until := min(due.Sub(now), period)
+		due = now.Add(until)
 		if err := w.list(ctx); err != nil {
 			// Retried with back-off; the resync is due all the same.
 			delay = w.config.Backoff(delay, attempt)
@@ -48,12 +50,13 @@ func (w *Worker) resync(ctx context.Context) {
 	}
 }
 
-// schedule returns when the next resync is due.
-func (w *Worker) schedule() time.Time {
+// schedule returns when the next resync is due, and how far off that is.
+func (w *Worker) schedule() (due time.Time, period time.Duration) {
+	period = max(w.config.Jitter(w.config.ResyncInterval), 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.resyncs.next = w.config.Clock.Now().Add(max(w.config.Jitter(w.config.ResyncInterval), 1))
-	return w.resyncs.next
+	w.resyncs.next = w.config.Clock.Now().Add(period)
+	return w.resyncs.next, period
 }
 
 // markAll has every settled application looked at. What waits after a failure
