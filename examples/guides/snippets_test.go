@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sutler-dev/sutler/containersetup/container"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
 )
@@ -73,7 +74,7 @@ func guide(t *testing.T, file string) string {
 
 func TestGoInTheGuidesIsCompiled(t *testing.T) {
 	compiled := code(t)
-	for _, file := range []string{"write-your-own-facade.md", "write-your-own-manager.md"} {
+	for _, file := range []string{"write-your-own-facade.md", "write-your-own-manager.md", "write-your-own-back-end.md"} {
 		blocks, err := snippets(guide(t, file))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -109,6 +110,9 @@ func TestGuidesShowEveryMethod(t *testing.T) {
 		"write-your-own-manager.md": {
 			reflect.TypeFor[operator.Manager](), reflect.TypeFor[operator.Watcher](),
 			reflect.TypeFor[operator.Lister](), reflect.TypeFor[operator.Stager](),
+		},
+		"write-your-own-back-end.md": {
+			reflect.TypeFor[container.Initialiser](), reflect.TypeFor[container.Broker](),
 		},
 	} {
 		text := guide(t, file)
