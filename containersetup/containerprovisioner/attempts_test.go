@@ -153,8 +153,8 @@ func TestEverythingThatKeepsAContainerFromStartingCounts(t *testing.T) {
 				w.after(24 * time.Hour)
 				w.status("0/lxd/1", facade.ContainerError, reason)
 				w.status("0/lxd/1", facade.ContainerError, "given up after 3 attempts")
-				w.add("0/lxd/2")
 				w.faults.Clear()
+				w.add("0/lxd/2")
 				w.after(0)
 				if w.machine.InstanceInfo("0/lxd/2").InstanceID == "" {
 					t.Error("another is not started any more")
@@ -196,12 +196,18 @@ func TestControllerThatDoesNotAnswerDoesNotCount(t *testing.T) {
 func TestVanishingBetweenTwoReadsIsNoAttempt(t *testing.T) {
 	story(t, func(w *world) {
 		w.config.MaxAttempts = 1
-		w.faults.Add(fakes.Rule{Method: "ProvisioningInfo", Key: "0/lxd/1", Times: 4, Effect: fakes.Effect{Err: errors.NotFoundf("container")}})
+		w.faults.Add(fakes.Rule{Method: "ProvisioningInfo", Key: "0/lxd/1", Times: 2, Effect: fakes.Effect{Err: errors.NotFoundf("container")}})
 		w.add("0/lxd/1")
 		w.start()
-		w.reported("0/lxd/1", "failed", "reading provisioning info: container not found")
-		w.after(time.Minute)
 		w.provisioned("0/lxd/1")
+		// Unless it is there, and goes on so.
+		w.faults.Add(fakes.Rule{Method: "ProvisioningInfo", Key: "0/lxd/2", Times: fakes.Always, Effect: fakes.Effect{Err: errors.NotFoundf("image")}})
+		w.add("0/lxd/2")
+		w.after(time.Hour)
+		w.status("0/lxd/2", facade.ContainerError, "reading provisioning info: image not found; given up after 1 attempts")
+		if n := w.faults.Count("ProvisioningInfo", "0/lxd/2"); n != 3 {
+			t.Errorf("it was asked for %d times, want 3", n)
+		}
 	})
 }
 

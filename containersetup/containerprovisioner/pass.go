@@ -64,7 +64,13 @@ type pass struct {
 func (p *pass) run() (res result) {
 	for look := 1; ; look++ {
 		res = p.look()
-		if !errors.Is(res.err, lookAgain) || look == maxLooks {
+		if !errors.Is(res.err, lookAgain) {
+			break
+		}
+		if look == maxLooks {
+			// It is there, and something of it is not found: a failure
+			// like any other.
+			res.step, res.attempt = p.acting, p.acting == startInstance
 			break
 		}
 		// Begun again at once, by this loop.

@@ -122,11 +122,7 @@ func (p *pass) still(s step) error {
 // than a failure.
 func (p *pass) startFailed(err error) result {
 	res := p.failed(err)
-	if errors.Is(err, lookAgain) {
-		res.step = noStep
-		return res
-	}
-	res.attempt = !errors.Is(err, errNoAnswer)
+	res.attempt = !errors.Is(err, errNoAnswer) && !errors.Is(err, lookAgain)
 	return res
 }
 
