@@ -163,7 +163,7 @@ func TestGoodContainersAreNotDelayedByBadOnes(t *testing.T) {
 	}
 }
 
-// A back end that cannot list does not keep from starting what it never had.
+// H20: a back end that cannot list does not keep from starting what it never had.
 func TestListingThatFailsHoldsUpNoStart(t *testing.T) {
 	for name, effect := range map[string]fakes.Effect{"refused": {Err: boom}, "hangs": {Delay: time.Hour}} {
 		t.Run(name, func(t *testing.T) {
