@@ -207,7 +207,7 @@ func crashUntilWrong(t *testing.T, broken brokenProvisioner) (plays int, where s
 			wrong := bubble(t, func() []string {
 				w := NewWorld(options)
 				kind.arrange(w)
-				way.play(w, w.Prepare("first", nil), p)
+				way.play(w, w.Prepare("first"), p)
 				return w.end("last")
 			})
 			if what := broken.found(wrong); what != "" {

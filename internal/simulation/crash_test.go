@@ -79,6 +79,7 @@ func passKinds() []passKind {
 		{name: "replace CA", arrange: func(w *World) {
 			made(w)
 			w.RotateCA()
+			w.LearnCA()
 		}},
 		{name: "look", arrange: made},
 		{name: "delete", arrange: func(w *World) {
@@ -170,7 +171,7 @@ func callsOf(t *testing.T, kind passKind, options Options) []fakes.Call {
 	wrong := bubble(t, func() []string {
 		w := NewWorld(options)
 		kind.arrange(w)
-		s := w.Start(w.Prepare("only", nil))
+		s := w.Start(w.Prepare("only"))
 		wrong := w.Settle(enumerationBound, time.Second)
 		calls = s.Faults().Calls()
 		return append(wrong, w.Finish()...)
@@ -250,7 +251,7 @@ func TestEveryMishapAtEveryCall(t *testing.T) {
 				wrong := bubble(t, func() []string {
 					w = NewWorld(options)
 					kind.arrange(w)
-					first := w.Prepare("first", nil)
+					first := w.Prepare("first")
 					befall(first, m, n)
 					w.Start(first)
 					w.outlast(first)
@@ -268,7 +269,7 @@ func TestEveryMishapAtEveryCall(t *testing.T) {
 // that runs or else a new one, and judges the play.
 func (w *World) end(name string) []string {
 	if w.current() == nil {
-		w.Start(w.Prepare(name, nil))
+		w.Start(w.Prepare(name))
 	}
 	wrong := w.Settle(enumerationBound, time.Second)
 	return append(wrong, w.Finish()...)
@@ -335,7 +336,7 @@ func TestEveryPairOfCrashes(t *testing.T) {
 							w = NewWorld(options)
 							kind.arrange(w)
 							for i, p := range []point{p, q} {
-								s := w.Prepare(fmt.Sprint("crashing ", i+1), nil)
+								s := w.Prepare(fmt.Sprint("crashing ", i+1))
 								s.Faults().CutAt(p.call, p.after)
 								w.Start(s)
 								w.outlast(s)
@@ -390,7 +391,7 @@ func (w *World) overtake(p point, first *Session, meanwhile func(*World)) {
 	case <-w.clock.After(time.Minute):
 		// It had done everything before it came there.
 	}
-	w.Start(w.Prepare("overtaking", nil))
+	w.Start(w.Prepare("overtaking"))
 	w.Sleep(overtaking / 2)
 	if meanwhile != nil {
 		meanwhile(w)
@@ -434,7 +435,7 @@ func TestSecondWorkerOvertakesAtEveryCall(t *testing.T) {
 					wrong := bubble(t, func() []string {
 						w = NewWorld(options)
 						kind.arrange(w)
-						first := w.Prepare("overtaken", nil)
+						first := w.Prepare("overtaken")
 						w.overtake(p, first, meanwhile)
 						w.Sleep(time.Minute)
 						first.Kill()
@@ -473,7 +474,7 @@ func TestOvertakenWorkerCrashesAtEveryCall(t *testing.T) {
 					wrong := bubble(t, func() []string {
 						w = NewWorld(options)
 						kind.arrange(w)
-						first := w.Prepare("overtaken", nil)
+						first := w.Prepare("overtaken")
 						first.Faults().CutAt(q.call, q.after)
 						w.overtake(p, first, nil)
 						w.Sleep(time.Minute)

@@ -18,7 +18,7 @@ func throwFor(seed uint64, n int, words ...string) *dice {
 		// Keeps "ab", "c" apart from "a", "bc".
 		h = mix(h ^ uint64(len(word)))
 	}
-	return &dice{state: mix(h ^ uint64(n))} //nolint:gosec // a hash may wrap
+	return &dice{state: mix(h ^ uint64(n))}
 }
 
 // mix is the finaliser of splitmix64.
@@ -35,7 +35,7 @@ func (d *dice) next() uint64 {
 
 // below returns a number from 0 to n-1.
 func (d *dice) below(n int) int {
-	return int(d.next() % uint64(n)) //nolint:gosec // below n
+	return int(d.next() % uint64(n))
 }
 
 // in tells whether something happens that happens n times in a thousand.

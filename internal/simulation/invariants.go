@@ -258,9 +258,6 @@ func (w *World) Broken() []string {
 		if cfg := w.manager.Config(name); a.foreign != nil && (cfg == nil || !cfg.AgentConf.Equal(a.foreign.AgentConf)) {
 			all = append(all, name+": another's operator was changed")
 		}
-		if status := w.controller.Status(name); status.Message != "" {
-			w.print(status.Message)
-		}
 	}
 	return append(all, w.leaks(sessions)...)
 }
@@ -302,6 +299,7 @@ func (s *Session) wrongInTheWhole() (wrong []string) {
 
 // leaks looks for secrets in all that was printed.
 func (w *World) leaks(sessions []*Session) (wrong []string) {
+	printed := append([]string{w.log.Text()}, w.printed...)
 	secrets := maps.Clone(w.secrets)
 	add := func(s string) {
 		if len(s) >= 8 {
@@ -312,6 +310,8 @@ func (w *World) leaks(sessions []*Session) (wrong []string) {
 		for _, c := range s.faults.Calls() {
 			for _, arg := range c.Args {
 				switch arg := arg.(type) {
+				case string: // a path, or a status's message
+					printed = append(printed, arg)
 				case []facade.ApplicationPassword:
 					for _, p := range arg {
 						add(p.Password.Reveal())
@@ -325,13 +325,12 @@ func (w *World) leaks(sessions []*Session) (wrong []string) {
 			}
 		}
 	}
-	texts := append([]string{w.log.Text()}, w.printed...)
-	printed := strings.Join(texts, "\n")
+	text := strings.Join(printed, "\n")
 	for secret := range secrets {
-		if i := strings.Index(printed, secret); i >= 0 {
-			line := printed[strings.LastIndexByte(printed[:i], '\n')+1:]
-			line, _, _ = strings.Cut(line, "\n")
-			wrong = append(wrong, "a secret was printed: "+line)
+		if before, _, found := strings.Cut(text, secret); found {
+			// Not the secret itself.
+			line := before[strings.LastIndexByte(before, '\n')+1:]
+			wrong = append(wrong, "a secret was printed: "+line+"...")
 		}
 	}
 	return wrong

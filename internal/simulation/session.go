@@ -43,13 +43,11 @@ type Session struct {
 	controller *fakes.Controller
 	manager    *fakes.Manager
 	worker     *provisioner.Worker
-	hook       func(fakes.Call) fakes.Effect
+	hook       func(fakes.Call) fakes.Effect // or nil
 
-	// ended is closed when the worker has ended, which was at the time end
-	// with the error err.
+	// ended is closed when the worker has ended, which was at the time end.
 	ended chan struct{}
 	end   time.Time
-	err   error
 
 	mu       sync.Mutex
 	doom     string // why the worker may end by itself; empty if it may not
@@ -70,12 +68,13 @@ type explained struct {
 // Faults is the session's connection.
 func (s *Session) Faults() *fakes.Faults { return s.faults }
 
-// Prepare makes the connection of a new session, whose calls suffer what hook
-// says on top of their latency; nil says nothing. No worker uses it yet.
-func (w *World) Prepare(name string, hook func(fakes.Call) fakes.Effect) *Session {
+// Prepare makes the connection of a new session. No worker uses it yet, so
+// there is time to say what its calls suffer: by its faults, or by its hook,
+// which goes on top of their latency.
+func (w *World) Prepare(name string) *Session {
 	faults := fakes.NewFaults(w.clock)
 	s := &Session{
-		world: w, name: name, faults: faults, hook: hook,
+		world: w, name: name, faults: faults,
 		controller: w.controller.Session(faults),
 		manager:    w.manager.Session(faults),
 		ended:      make(chan struct{}),
@@ -93,7 +92,7 @@ func (w *World) Start(s *Session) *Session {
 		OperatorManager: s.manager.With(w.options.Features),
 		Agent:           w.agent,
 		ModelUUID:       fakes.ModelUUID,
-		Clock:           w.clock,
+		Clock:           w.hostClock,
 		Logger:          w.log.Logger().With(slog.String("session", s.name)),
 		Concurrency:     s.world.options.Concurrency,
 		Backoff:         backoff,
@@ -136,7 +135,7 @@ func (s *Session) wait() {
 	case doom == "":
 		s.world.violated("worker %s ended without a reason that ends a worker: %s", s.name, text)
 	}
-	s.err, s.end = err, s.world.clock.Now()
+	s.end = s.world.clock.Now()
 	close(s.ended)
 }
 

@@ -41,7 +41,7 @@ func (w *World) Finish() []string {
 // Serve runs a worker without any fault until everything is as it should be,
 // and ends it.
 func (w *World) Serve(name string) []string {
-	s := w.Start(w.Prepare(name, nil))
+	s := w.Start(w.Prepare(name))
 	wrong := w.Settle(15*time.Minute, time.Second)
 	s.Kill()
 	return wrong

@@ -27,7 +27,7 @@ type storm struct {
 const boom = errors.ConstError("boom")
 
 // over is longer than any deadline.
-const over = 2 * time.Hour
+const over = 100 * time.Hour
 
 // hook returns the hook of a session.
 func (st storm) hook(s *Session) func(fakes.Call) fakes.Effect {

@@ -42,12 +42,16 @@ const longestPass = 12 * callTimeout
 // settleBound is how long everything may take to be as it should once the
 // faults have stopped: the longest pass that was under way, and then the longest
 // of all waits, which is that for a certificate that was refused many times;
-// or, when an event was lost, a resync, and the longest deletion and back-off.
-const settleBound = longestPass + maxIssueBackoff + resyncInterval + longestDeletion + maxBackoff
+// or, when an event was lost, a resync, both once more where a host's clock is
+// set back; and the longest deletion and back-off.
+const settleBound = longestPass + 2*(maxIssueBackoff+resyncInterval) + longestDeletion + maxBackoff
 
 // longestDeletion is how long an operator takes to terminate, at most, once the
 // faults have stopped.
 const longestDeletion = 5 * time.Minute
+
+// longestStep is how far a host's clock is set forward or back.
+const longestStep = time.Hour
 
 // Story is a random story. It is told once.
 type Story struct {
@@ -60,8 +64,10 @@ type Story struct {
 	names  []string
 	specs  map[string]Spec
 	events int
-	// Which of the riskier things happen in it.
-	overlaps, laggy, owns, shortLived bool
+	// Which of the riskier things happen in it: workers that overlap, reads that
+	// lag, operators with a password of their own, certificates that soon fall
+	// due, hosts whose clock is set.
+	overlaps, laggy, owns, shortLived, steps bool
 
 	slots   []*slot
 	started int
@@ -83,7 +89,7 @@ func NewStory(seed uint64, variant Variant) *Story {
 	d := throwFor(seed, 0, "story")
 	options := Options{Seed: seed, Features: AllFeatures, Concurrency: 6, Variant: variant}
 	if d.in1000(500) {
-		options.Features = fakes.Features(d.below(int(AllFeatures) + 1)) //nolint:gosec // not below 0
+		options.Features = fakes.Features(d.below(int(AllFeatures) + 1))
 	}
 	if variant.Wrap != nil {
 		options.Features = AllFeatures &^ variant.Without
@@ -95,6 +101,7 @@ func NewStory(seed uint64, variant Variant) *Story {
 		events:   6 + d.below(14),
 		overlaps: staging && d.in1000(600),
 		laggy:    staging && listing && d.in1000(150),
+		steps:    d.in1000(1000),
 	}
 	st.owns = !st.laggy && !options.HideGenerations
 	st.storm = storm{
@@ -116,8 +123,8 @@ func NewStory(seed uint64, variant Variant) *Story {
 func (st *Story) String() string {
 	o := st.world.options
 	return fmt.Sprintf("seed %d: features %06b, hidden generations %t, %d applications, %d events, "+
-		"per 1000 calls %d faults and %d crashes, worst %s, overlaps %t, lag %t",
-		st.seed, o.Features, o.HideGenerations, len(st.names), st.events, st.storm.faults, st.storm.crashes, st.storm.worst, st.overlaps, st.laggy)
+		"per 1000 calls %d faults and %d crashes, worst %s, overlaps %t, lag %t, clock steps %t",
+		st.seed, o.Features, o.HideGenerations, len(st.names), st.events, st.storm.faults, st.storm.crashes, st.storm.worst, st.overlaps, st.laggy, st.steps)
 }
 
 // World is the world of the story, to be looked at when it is over.
@@ -140,6 +147,7 @@ func (st *Story) Tell() []string {
 		w.Sleep(st.pause())
 		tampered := st.tampered
 		st.event()
+		st.report()
 		switch {
 		case st.storm.crashes == 0:
 		case st.tampered != tampered:
@@ -161,6 +169,15 @@ func (st *Story) Tell() []string {
 	}
 	st.endAll()
 	return append(wrong, w.Finish()...)
+}
+
+// report has a person look at the workers' reports.
+func (st *Story) report() {
+	for _, sl := range st.slots {
+		if s := sl.current(); s != nil {
+			st.world.print(fmt.Sprint(s.worker.Report()))
+		}
+	}
 }
 
 // pause returns how long nothing happens: a moment, some passes, or longer.
@@ -185,6 +202,7 @@ func (st *Story) calm() {
 		b.watcher.Fail(boom)
 	}
 	w.manager.SetStale(0, 0)
+	w.hostClock.set(0)
 	w.controller.SetFlaw("")
 	w.controller.SetFlaw("", st.names...)
 	for _, name := range st.names {
@@ -246,7 +264,7 @@ func (st *Story) addSlot() {
 func (st *Story) keep(sl *slot) {
 	defer close(sl.done)
 	for n := 0; ; n++ {
-		s := st.world.Prepare(fmt.Sprint(sl.name, n), nil)
+		s := st.world.Prepare(fmt.Sprint(sl.name, n))
 		s.hook = st.storm.hook(s)
 		st.world.Start(s)
 		sl.set(s)
@@ -304,6 +322,12 @@ func (st *Story) endAll() {
 func (st *Story) event() {
 	d, w := st.dice, st.world
 	name := pick(d, st.names...)
+	if st.steps && d.in1000(150) {
+		ahead := d.between(0, 2*longestStep) - longestStep
+		w.note("the host's clock is now ahead by %s", ahead)
+		w.hostClock.set(ahead)
+		return
+	}
 	switch what := d.below(100); {
 	case what < 22:
 		st.add(name)
@@ -318,6 +342,10 @@ func (st *Story) event() {
 	case what < 51:
 		w.note("the CA is replaced")
 		w.RotateCA()
+		if d.in1000(300) {
+			w.Sleep(d.between(time.Millisecond, 20*time.Second))
+		}
+		w.LearnCA()
 	case what < 54:
 		st.toggleCharm(name)
 	case what < 66:

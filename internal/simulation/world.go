@@ -50,9 +50,10 @@ type Options struct {
 // served it. Its methods are the hand of whoever tells the story; they never
 // fail by a fault. It is safe for use by many goroutines.
 type World struct {
-	options Options
-	clock   clock.Clock
-	start   time.Time
+	options   Options
+	clock     clock.Clock
+	start     time.Time
+	hostClock *steppedClock // the workers'
 
 	controller *fakes.Controller
 	manager    *fakes.Manager
@@ -80,6 +81,7 @@ func NewWorld(options Options) *World {
 		options:    options,
 		clock:      clock.WallClock,
 		start:      clock.WallClock.Now(),
+		hostClock:  &steppedClock{Clock: clock.WallClock},
 		controller: fakes.NewController(hand),
 		manager:    fakes.NewManager(hand),
 		log:        fakes.NewLog(),
@@ -209,16 +211,13 @@ func (w *World) Add(spec Spec) {
 	}
 }
 
-// alter changes an application that is there, and tells whether there is one.
-func (w *World) alter(name string, f func(a *App)) bool {
+// alter changes an application if it is there.
+func (w *World) alter(name string, f func(a *App)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.apps[name]
-	if a == nil || a.Life == "" {
-		return false
+	if a := w.apps[name]; a != nil && a.Life != "" {
+		f(a)
 	}
-	f(a)
-	return true
 }
 
 // Age moves an application on in its life: alive, dying, dead, gone.
@@ -281,14 +280,12 @@ func (w *World) FindCharm(name string) {
 	})
 }
 
-// RotateCA gives the controller another CA, of which our agent knows at once.
-func (w *World) RotateCA() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.agent.SetCACert(w.controller.CACert())
-	w.controller.RotateCA()
-	w.agent.SetCACert(w.controller.CACert())
-}
+// RotateCA gives the controller another CA, of which the workers' agents do not
+// know before LearnCA.
+func (w *World) RotateCA() { w.controller.RotateCA() }
+
+// LearnCA tells the workers' agents of the controller's CA.
+func (w *World) LearnCA() { w.agent.SetCACert(w.controller.CACert()) }
 
 // Tampering is what may happen to an operator behind everybody's back.
 type Tampering string
