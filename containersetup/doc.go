@@ -33,8 +33,11 @@
 // While a type is being prepared or fails, the status of the containers that
 // wait for it tells the phase, the error and the next attempt; it is cleared
 // once the type is ready. A container of a type that this machine does not
-// support, or that has no back end here, is told so, once. The report tells the
-// same to whoever runs the agent.
+// support, or that has no back end here, is told so, once, and again when somebody
+// asks for it again. One whose status is error, as an earlier agent may have left
+// it, is left so until somebody asks for it again by setting it to anything else;
+// nobody asks by starting an agent. The report tells the same to whoever runs the
+// agent.
 //
 // # The machine lock
 //

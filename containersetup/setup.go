@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -28,13 +29,15 @@ type setup struct {
 	w        *Worker
 	t        ContainerType
 	backend  Backend
+	teller   *teller
 	wake     chan struct{}
 
 	// The loop's own.
 	progress progress
 	settings facade.ContainerManagerConfig
 	broker   Broker
-	waiting  map[string]bool // ids of containers that wait for the type
+	present  map[string]bool // ids of containers that are there, of those asked for
+	waiting  map[string]bool // ids of those that wait for the type
 
 	mu        sync.Mutex // guards what follows
 	requested map[string]bool
@@ -56,7 +59,9 @@ type setupStatus struct {
 func newSetup(w *Worker, t ContainerType, backend Backend) (*setup, error) {
 	s := &setup{
 		w: w, t: t, backend: backend,
+		teller:    newTeller(w),
 		wake:      make(chan struct{}, 1),
+		present:   map[string]bool{},
 		waiting:   map[string]bool{},
 		requested: map[string]bool{},
 		status:    setupStatus{phase: PhaseIdle, since: w.config.Clock.Now()},
@@ -103,7 +108,12 @@ func (r *attempts) later(now time.Time, backoff func(time.Duration, int) time.Du
 // A container that comes in the meantime is looked at, and told what it waits
 // for; it does not cut a back-off short.
 func (s *setup) loop() error {
-	ctx := s.catacomb.Context(context.Background())
+	ctx, cancel := context.WithCancel(s.catacomb.Context(context.Background()))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { s.teller.run(ctx) })
+
 	var looking, trying attempts
 	for {
 		pause := s.lookWhenDue(ctx, &looking)
@@ -130,13 +140,20 @@ func (s *setup) loop() error {
 
 // try tries a phase, and takes note of what came of it.
 func (s *setup) try(ctx context.Context, phase Phase, trying *attempts) {
-	err := s.attempt(ctx, phase)
+	tried := s.attempt(ctx, phase)
+	// Last: whoever hears of it may look at the report.
+	defer s.w.measure(tried)
+	err := tried.Err
+	if s.w.isDying() {
+		<-ctx.Done() // in a moment
+	}
 	switch {
 	case ctx.Err() != nil:
 		// Cut short: being killed is no failure.
 	case err == nil:
 		s.progress = s.progress.completed(phase)
 		*trying = attempts{}
+		s.enter(s.progress.next())
 	case errors.Is(err, errors.NotSupported) && phase != PhaseNetwork && phase != PhaseProvisioner:
 		// Never to be had here: given up at first sight.
 		s.refuse(phase, err)
@@ -204,6 +221,7 @@ func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 		case !ok:
 			err = errors.NotValidf("answer without container %q", id)
 		case errors.Is(r.Err, errors.NotFound):
+			delete(s.present, id)
 			delete(s.waiting, id)
 		case r.Err != nil:
 			err = r.Err
@@ -212,12 +230,18 @@ func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 		default:
 			// A dead one, too: what there may be of its instance has to
 			// be taken away.
-			s.progress.wanted = true
-			if r.Life == facade.Alive && r.InstanceID == "" {
+			s.present[id] = true
+			s.teller.heard(id, r.Status)
+			// One in error was given up, by an earlier agent maybe, and
+			// waits for somebody to ask for it again: nobody asks by
+			// starting an agent.
+			if r.Life == facade.Alive && r.InstanceID == "" && r.Status != facade.ContainerError {
 				s.waiting[id] = true
 			}
 		}
 	}
+	// When the last one goes before its type was prepared, that is not any more.
+	s.progress.wanted = len(s.present) > 0
 	return err
 }
 
@@ -242,6 +266,8 @@ func (s *setup) tell(status setupStatus) {
 	switch {
 	case status.phase == PhaseIdle || status.phase == PhaseReady:
 		return
+	case status.phase == PhaseProvisioner && status.lastError == "":
+		return // what was told is about to be taken back
 	case status.phase == PhaseRefused:
 		state = facade.ContainerError
 		message = fmt.Sprintf("%s containers cannot be had on this machine: %s", s.t, status.lastError)
@@ -251,7 +277,7 @@ func (s *setup) tell(status setupStatus) {
 	default:
 		message = fmt.Sprintf("preparing for %s: %s", s.t, status.phase)
 	}
-	s.w.teller.tell(state, message, slices.Collect(maps.Keys(s.waiting))...)
+	s.teller.tell(state, message, slices.Collect(maps.Keys(s.waiting))...)
 }
 
 // failed takes note of a failure that is retried.
@@ -271,24 +297,28 @@ func (s *setup) failed(phase Phase, err error, trying *attempts) {
 // refuse gives the type up.
 func (s *setup) refuse(phase Phase, err error) {
 	s.progress.refused = true
-	s.enter(PhaseRefused)
 	s.mu.Lock()
-	s.status.lastError = err.Error()
+	s.status = setupStatus{
+		phase: PhaseRefused, lastError: err.Error(),
+		since: s.w.config.Clock.Now(), waiting: len(s.waiting), lockWait: s.status.lockWait,
+	}
 	s.mu.Unlock()
 	s.w.logger(s.t).Warn("this machine cannot have such containers", "phase", string(phase), "error", err.Error())
 }
 
 // attempt tries a phase once.
-func (s *setup) attempt(ctx context.Context, phase Phase) (err error) {
+func (s *setup) attempt(ctx context.Context, phase Phase) PhaseAttempt {
 	started := s.w.config.Clock.Now()
 	waited := s.lockWait()
-	defer func() {
-		lock := s.lockWait() - waited
-		s.w.measure(PhaseAttempt{
-			Type: s.t, Phase: phase, LockWait: lock,
-			Duration: s.w.config.Clock.Now().Sub(started) - lock, Err: err,
-		})
-	}()
+	err := s.do(ctx, phase)
+	lock := s.lockWait() - waited
+	return PhaseAttempt{
+		Type: s.t, Phase: phase, LockWait: lock,
+		Duration: s.w.config.Clock.Now().Sub(started) - lock, Err: err,
+	}
+}
+
+func (s *setup) do(ctx context.Context, phase Phase) (err error) {
 	defer s.recovered(&err)
 	switch phase {
 	case PhaseSettings:
@@ -362,33 +392,53 @@ func (s *setup) lockWait() time.Duration {
 	return s.status.lockWait
 }
 
+// maxPublished is how often the network is published in one go while it keeps
+// changing.
+const maxPublished = 3
+
 // publishNetwork tells the controller what the host looks like now. Nothing
 // observed is nothing published: an empty list would take the host's addresses
 // away.
+//
+// The provisioner of another type may bridge a device, and publish that, between
+// the look and the telling, since no lock is held. What was seen before must not
+// be the last word: so there is another look afterwards.
 func (s *setup) publishNetwork(ctx context.Context) error {
+	seen, err := s.observe(ctx)
+	for n := 0; err == nil && len(seen) > 0 && n < maxPublished; n++ {
+		told := seen
+		err = s.w.ask(ctx, func(ctx context.Context) error {
+			return s.w.config.Facade.SetHostMachineNetworkConfig(ctx, s.w.config.MachineID, told)
+		})
+		if err != nil {
+			return errors.Annotate(err, "publishing the network")
+		}
+		seen, err = s.observe(ctx)
+		if reflect.DeepEqual(seen, told) {
+			return err
+		}
+	}
+	return err
+}
+
+// observe returns the interfaces of the host that can be told of.
+func (s *setup) observe(ctx context.Context) ([]facade.NetworkInterface, error) {
 	var seen []facade.NetworkInterface
 	err := s.w.within(ctx, s.w.config.CallTimeout, func(ctx context.Context) (err error) {
 		seen, err = s.w.config.Network.Observe(ctx)
 		return err
 	})
 	if err != nil {
-		return errors.Annotate(err, "observing the network")
+		return nil, errors.Annotate(err, "observing the network")
 	}
-	seen = slices.DeleteFunc(slices.Clone(seen), func(i facade.NetworkInterface) bool {
+	return slices.DeleteFunc(slices.Clone(seen), func(i facade.NetworkInterface) bool {
 		// One odd device must not keep the machine from having containers.
 		err := i.Validate()
 		if err != nil {
 			s.w.logger(s.t).Warn("interface left out", "error", err.Error())
 		}
 		return err != nil
-	})
-	if len(seen) == 0 {
-		return nil
-	}
-	err = s.w.ask(ctx, func(ctx context.Context) error {
-		return s.w.config.Facade.SetHostMachineNetworkConfig(ctx, s.w.config.MachineID, seen)
-	})
-	return errors.Annotate(err, "publishing the network")
+	}), nil
 }
 
 // connect makes the broker.
@@ -424,7 +474,7 @@ func (s *setup) startProvisioner(ctx context.Context) error {
 	if err != nil {
 		return errors.Annotate(err, "preparing the host's network")
 	}
-	s.w.teller.clear(ctx, slices.Collect(maps.Keys(s.waiting)))
+	s.teller.clear(ctx, slices.Collect(maps.Keys(s.waiting)))
 	return s.w.startProvisioner(s.t, containerprovisioner.Config{
 		Facade:    config.Facade,
 		MachineID: config.MachineID,

@@ -2,6 +2,7 @@ package containersetup
 
 import (
 	"context"
+	stderrors "errors"
 	"maps"
 	"slices"
 	"sync"
@@ -15,9 +16,9 @@ import (
 // maxTold is how many statuses are sent in one call.
 const maxTold = 500
 
-// teller tells the controller the statuses of containers that wait: each change
-// once, the newest only, and again until it arrives. It keeps what is slow or
-// failing about that away from the preparation itself.
+// teller tells the controller the statuses of containers that wait, for one type:
+// each change once, the newest only, and again until it arrives. It keeps what is
+// slow or failing about that away from the preparation itself.
 type teller struct {
 	w    *Worker
 	wake chan struct{}
@@ -25,18 +26,21 @@ type teller struct {
 	mu     sync.Mutex
 	wanted map[string]facade.ContainerStatus // to be told
 	told   map[string]facade.ContainerStatus // what the controller was told
-	idle   chan struct{}                     // closed when nothing is to be told or under way
+	// doubted are containers whose status may have been set by others since.
+	doubted map[string]bool
+	idle    chan struct{} // closed when nothing is to be told or under way
 }
 
 func newTeller(w *Worker) *teller {
 	idle := make(chan struct{})
 	close(idle)
 	return &teller{
-		w:      w,
-		wake:   make(chan struct{}, 1),
-		wanted: map[string]facade.ContainerStatus{},
-		told:   map[string]facade.ContainerStatus{},
-		idle:   idle,
+		w:       w,
+		wake:    make(chan struct{}, 1),
+		wanted:  map[string]facade.ContainerStatus{},
+		told:    map[string]facade.ContainerStatus{},
+		doubted: map[string]bool{},
+		idle:    idle,
 	}
 }
 
@@ -51,6 +55,27 @@ func (t *teller) tell(state facade.ContainerState, message string, ids ...string
 			continue
 		}
 		t.wanted[id] = status
+	}
+	t.signal()
+}
+
+// heard compares a container's status, as it was read, with what was told: whoever
+// asks again for a container sets it, and has to be told again.
+func (t *teller) heard(id string, state facade.ContainerState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if told, ok := t.told[id]; ok && told.State != state {
+		delete(t.told, id)
+	}
+}
+
+// doubt has the containers' status read, and told again where others have set
+// it since.
+func (t *teller) doubt(ids ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		t.doubted[id] = true
 	}
 	t.signal()
 }
@@ -100,7 +125,7 @@ func (t *teller) quiet(ctx context.Context) {
 
 // signal is called with the lock held.
 func (t *teller) signal() {
-	if len(t.wanted) == 0 {
+	if len(t.wanted) == 0 && len(t.doubted) == 0 {
 		return
 	}
 	select {
@@ -118,14 +143,18 @@ func (t *teller) signal() {
 func (t *teller) run(ctx context.Context) {
 	var delay time.Duration
 	for attempt := 0; ; {
+		err := t.review(ctx)
 		batch := t.next()
-		if len(batch) == 0 {
+		if len(batch) == 0 && err == nil {
 			if !t.w.wait(ctx, -1, t.wake) {
 				return
 			}
 			continue
 		}
-		if err := t.send(ctx, batch); err == nil {
+		if len(batch) > 0 {
+			err = stderrors.Join(err, t.send(ctx, batch))
+		}
+		if err == nil {
 			attempt, delay = 0, 0
 			continue
 		}
@@ -147,7 +176,7 @@ func (t *teller) next() []facade.ContainerStatus {
 	for _, id := range ids[:min(len(ids), maxTold)] {
 		batch = append(batch, t.wanted[id])
 	}
-	if len(batch) == 0 {
+	if len(batch) == 0 && len(t.doubted) == 0 {
 		select {
 		case <-t.idle:
 		default:
@@ -157,14 +186,56 @@ func (t *teller) next() []facade.ContainerStatus {
 	return batch
 }
 
+// review reads the status of containers that are doubted.
+func (t *teller) review(ctx context.Context) (err error) {
+	t.mu.Lock()
+	ids := slices.Sorted(maps.Keys(t.doubted))
+	t.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	defer t.recovered(&err)
+	ids = ids[:min(len(ids), maxTold)]
+	var results []facade.ContainerResult
+	err = t.w.ask(ctx, func(ctx context.Context) (err error) {
+		results, err = t.w.config.Facade.Containers(ctx, ids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range results {
+		gone := errors.Is(r.Err, errors.NotFound)
+		if r.Err != nil && !gone {
+			continue
+		}
+		delete(t.doubted, r.ID)
+		if told, ok := t.told[r.ID]; ok && !gone && told.State != r.Status {
+			delete(t.told, r.ID)
+			t.wanted[r.ID] = told
+		}
+	}
+	for _, id := range ids {
+		if t.doubted[id] {
+			return errors.NotValidf("answer without container %q", id)
+		}
+	}
+	return nil
+}
+
+// recovered turns a panic of the facade's into an error.
+func (t *teller) recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = errors.Errorf("panic: %v", r)
+		t.w.config.Logger.Error("setting statuses panicked", "error", (*err).Error())
+	}
+}
+
 // send tells a batch. One bad item among many costs itself alone.
 func (t *teller) send(ctx context.Context, batch []facade.ContainerStatus) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = errors.Errorf("panic: %v", r)
-			t.w.config.Logger.Error("setting statuses panicked", "error", err.Error())
-		}
-	}()
+	defer t.recovered(&err)
 	var results []error
 	err = t.w.ask(ctx, func(ctx context.Context) (err error) {
 		results, err = t.w.config.Facade.SetContainerStatus(ctx, batch)

@@ -32,7 +32,7 @@ const errNothingToDo = errors.ConstError("this machine supports no containers")
 type Worker struct {
 	catacomb catacomb.Catacomb
 	config   Config
-	teller   *teller
+	teller   *teller // for containers that cannot be had
 	runner   *worker.Runner
 	prepared chan ContainerType // types whose provisioner was started
 
@@ -363,14 +363,17 @@ func (w *Worker) supportedNow() []ContainerType {
 func (w *Worker) refuse(t ContainerType, why string, ids []string) {
 	message := fmt.Sprintf("%s containers cannot be had on this machine: %s", t, why)
 	w.mu.Lock()
-	var fresh []string
+	var fresh, again []string
 	for _, id := range ids {
-		if !w.refused[id] {
-			w.refused[id] = true
-			fresh = append(fresh, id)
+		if w.refused[id] {
+			again = append(again, id)
+			continue
 		}
+		w.refused[id] = true
+		fresh = append(fresh, id)
 	}
 	w.mu.Unlock()
+	w.teller.doubt(again...)
 	if len(fresh) == 0 {
 		return
 	}
@@ -524,8 +527,30 @@ func (w *Worker) Report() map[string]any {
 	}
 	report["types"] = types
 	report["provisioners"] = w.runner.Report()
-	if reporter, ok := w.config.Lock.(worker.Reporter); ok {
-		report["lock"] = reporter.Report()
-	}
+	report["lock"] = w.reportLock(now)
 	return report
+}
+
+// reportLock tells who holds the machine lock, as far as the lock can tell.
+func (w *Worker) reportLock(now time.Time) map[string]any {
+	switch lock := w.config.Lock.(type) {
+	case worker.Reporter:
+		return lock.Report()
+	case container.LockStatuser:
+		var status container.LockStatus
+		err := w.within(context.Background(), time.Second, func(ctx context.Context) (err error) {
+			status, err = lock.Status(ctx)
+			return err
+		})
+		out := map[string]any{"held": status.Held}
+		if err != nil {
+			out["error"] = err.Error()
+		}
+		if status.Held {
+			out["holder"], out["reason"] = status.Holder.Worker, status.Holder.Reason
+			out["age"] = now.Sub(status.Since).Round(time.Second).String()
+		}
+		return out
+	}
+	return map[string]any{"held": "not known"}
 }

@@ -31,7 +31,7 @@ func TestFirstContainerHasItsTypePrepared(t *testing.T) {
 				order = append(order, c.Method)
 			}
 		}
-		want := "ContainerManagerConfig Acquire Initialise Observe SetHostMachineNetworkConfig NewBroker"
+		want := "ContainerManagerConfig Acquire Initialise Observe SetHostMachineNetworkConfig Observe NewBroker"
 		if got := strings.Join(order, " "); got != want { // H18
 			t.Errorf("calls were %s\nwant            %s", got, want)
 		}

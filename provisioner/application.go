@@ -91,8 +91,8 @@ func (w *Worker) dirty(lane keyqueue.Lane, app string) {
 	w.queue.Add(lane, app)
 }
 
-// conclude records how a pass ended and gives the key back to the queue.
-func (w *Worker) conclude(app string, a *application, res result, now time.Time) {
+// conclude records how a pass ended, and returns the delay until the next.
+func (w *Worker) conclude(app string, a *application, res result, now time.Time) time.Duration {
 	w.mu.Lock()
 	repeated := a.outcome == res.outcome && res.err != nil && a.reason == res.err.Error()
 	a.plan(res, now, w.config.Backoff)
@@ -103,6 +103,11 @@ func (w *Worker) conclude(app string, a *application, res result, now time.Time)
 	w.mu.Unlock()
 
 	w.logOutcome(app, res, attempts, delay, repeated)
+	return delay
+}
+
+// giveBack gives the key back to the queue.
+func (w *Worker) giveBack(app string, res result, delay time.Duration) {
 	switch res.outcome {
 	case OutcomeForgotten:
 		w.queue.Done(app)

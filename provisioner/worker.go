@@ -243,7 +243,8 @@ func (w *Worker) serve(ctx context.Context) {
 		}
 		w.tellStatus(ctx, item.Key, a, res)
 		now := w.config.Clock.Now()
-		w.conclude(item.Key, a, res, now)
+		delay := w.conclude(item.Key, a, res, now)
+		// Before the next pass over this application can be told of.
 		w.measure(Pass{
 			Application: item.Key,
 			Outcome:     res.outcome,
@@ -252,6 +253,7 @@ func (w *Worker) serve(ctx context.Context) {
 			Duration:    now.Sub(started),
 			Err:         res.err,
 		})
+		w.giveBack(item.Key, res, delay)
 	}
 }
 

@@ -44,7 +44,9 @@ type Broker interface {
 type StartParams struct {
 	// ContainerID is the container's, such as "0/lxd/1".
 	ContainerID string
-	// Info is the controller's part.
+	// Info is the controller's part. Its user data is complete, the nonce
+	// included; its tags are to be put on the instance where the back end
+	// has such a thing.
 	Info facade.ContainerProvisioningInfo
 	// Interfaces are those that the container is to have; one without a
 	// Parent is put on the back end's default bridge.
@@ -92,7 +94,12 @@ type Backend struct {
 	Initialiser Initialiser
 	// NewBroker returns the broker. It is called once the machine is
 	// prepared and not before, since until then there may be nothing to
-	// connect to. The settings are the controller's for the type.
+	// connect to; and not again once it succeeded: to connect anew when a
+	// daemon was restarted is the broker's business. The settings are the
+	// controller's for the type; what else the broker needs, such as the
+	// model's UUID, its host gives it. errors.NotValid says that the
+	// settings are wrong, and has them read again; errors.NotSupported gives
+	// the type up. The machine lock is not held.
 	NewBroker func(ctx context.Context, settings facade.ContainerManagerConfig) (Broker, error)
 }
 

@@ -204,7 +204,7 @@ func TestVanishingBetweenTwoReadsIsNoAttempt(t *testing.T) {
 		w.faults.Add(fakes.Rule{Method: "ProvisioningInfo", Key: "0/lxd/2", Times: fakes.Always, Effect: fakes.Effect{Err: errors.NotFoundf("image")}})
 		w.add("0/lxd/2")
 		w.after(time.Hour)
-		w.status("0/lxd/2", facade.ContainerError, "reading provisioning info: image not found; given up after 1 attempts")
+		w.status("0/lxd/2", facade.ContainerError, "reading provisioning info: image not found; given up after 1 attempt")
 		if n := w.faults.Count("ProvisioningInfo", "0/lxd/2"); n != 3 {
 			t.Errorf("it was asked for %d times, want 3", n)
 		}
@@ -276,7 +276,7 @@ func TestStatusThatCannotBeSet(t *testing.T) {
 					w.after(20 * time.Minute)
 				}
 				w.provisioned("0/lxd/1")
-				w.status("0/lxd/2", facade.ContainerError, "starting the instance: boom; given up after 1 attempts")
+				w.status("0/lxd/2", facade.ContainerError, "starting the instance: boom; given up after 1 attempt")
 				if n := w.faults.Count("StartInstance", "0/lxd/2"); n != 1 {
 					t.Errorf("it was tried %d times, want once", n)
 				}

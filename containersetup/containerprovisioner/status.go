@@ -32,7 +32,7 @@ func statusOf(res result, t *tracked, most int) said {
 		// Whoever set it said why.
 		return said{}
 	case t.outcome == OutcomeGivenUp:
-		return said{facade.ContainerError, fmt.Sprintf("%s; given up after %d attempts", reason, t.attempts)}
+		return said{facade.ContainerError, fmt.Sprintf("%s; given up after %s", reason, attempts(t.attempts))}
 	case res.attempt:
 		return said{facade.ContainerProvisioning, fmt.Sprintf("%s; %d of %d attempts left, next at %s",
 			reason, most-t.attempts, most, formatTime(t.next))}
@@ -94,3 +94,10 @@ func (m *memory) heard(state facade.ContainerState) (asked bool) {
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}

@@ -142,9 +142,9 @@ func (w *Worker) forget(id string, m *memory) {
 	delete(w.containers, id)
 }
 
-// conclude records how a pass ended, tells the container's users, and gives the
-// key back to the queue.
-func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result) (outcome Outcome) {
+// conclude records how a pass ended, tells the container's users, and returns
+// when to look next.
+func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result) (outcome Outcome, next time.Time) {
 	now := w.config.Clock.Now()
 	w.mu.Lock()
 	before := tracked{outcome: t.outcome, reason: t.reason, kept: t.kept}
@@ -171,13 +171,17 @@ func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result
 	}
 	w.mu.Unlock()
 
-	if after.next.IsZero() {
+	return after.outcome, after.next
+}
+
+// giveBack gives the key back to the queue, for a next look at that time.
+func (w *Worker) giveBack(id string, res result, next time.Time) {
+	if next.IsZero() {
 		w.queue.Done(id)
 	} else {
-		w.queue.DoneAfter(id, max(after.next.Sub(w.config.Clock.Now()), 1))
+		w.queue.DoneAfter(id, max(next.Sub(w.config.Clock.Now()), 1))
 	}
 	w.turns.leave(id, res.turn)
-	return after.outcome
 }
 
 // retell says when to look again at a container whose status could not be set:

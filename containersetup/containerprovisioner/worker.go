@@ -147,7 +147,8 @@ func (w *Worker) serve(ctx context.Context) {
 			return
 		}
 		duration := w.config.Clock.Now().Sub(started)
-		outcome := w.conclude(ctx, item.Key, t, res)
+		outcome, next := w.conclude(ctx, item.Key, t, res)
+		// Before the next pass over this container can be told of.
 		w.measure(Pass{
 			Container: item.Key,
 			Outcome:   outcome,
@@ -156,6 +157,7 @@ func (w *Worker) serve(ctx context.Context) {
 			Duration:  duration,
 			Err:       res.err,
 		})
+		w.giveBack(item.Key, res, next)
 	}
 }
 
