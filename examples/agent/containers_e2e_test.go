@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 )
@@ -197,4 +199,39 @@ func TestMalformedContainerFileIsNamedAndTheRestGoesOn(t *testing.T) {
 	})
 	w.write("containers/0-box-0.yaml", "life: alive\n")
 	w.expectBoxes("0/box/0", "0/box/1")
+}
+
+// TestAgentThatIsKilledAtAnyTimeHasEachBoxOnce kills agents while they prepare
+// the machine, and make and remove boxes.
+func TestAgentThatIsKilledAtAnyTimeHasEachBoxOnce(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	w.write("machine.yaml", "id: 0\ncontainers: [box]\n")
+	life := map[int]string{}
+	for range 12 {
+		n := random.IntN(4)
+		life[n] = []string{"alive", "alive", "dead"}[random.IntN(3)]
+		w.write(fmt.Sprintf("containers/0-box-%d.yaml", n), "life: "+life[n]+"\n")
+		w.start()
+		// From before it has read anything until it has done everything.
+		time.Sleep(time.Duration(random.IntN(600)) * time.Millisecond)
+		w.end(syscall.SIGKILL)
+	}
+	var want []string
+	for n := range 4 {
+		if life[n] == "alive" {
+			want = append(want, fmt.Sprintf("0/box/%d", n))
+		}
+	}
+	w.start()
+	w.expectBoxes(want...)
+	eventually(t, "one process for each box, and nothing else", func() bool {
+		left, err := filepath.Glob(w.path(".agent/boxes/*box*"))
+		half, halfErr := filepath.Glob(w.path(".agent/boxes/.*"))
+		return err == nil && halfErr == nil && len(left) == len(want) && len(half) == 0 &&
+			len(processesUnder(t, w.path(".agent/boxes"))) == len(want)
+	})
 }

@@ -45,6 +45,9 @@ type containerRecord struct {
 	Retry   string                `yaml:"retry,omitempty"`
 	State   facade.ContainerState `yaml:"state,omitempty"`
 	Message string                `yaml:"message,omitempty"`
+	// Dead is for good: whatever the file says later is about the next
+	// container of that id.
+	Dead bool `yaml:"dead,omitempty"`
 	// Instance is empty before one is recorded, and so are Hardware and
 	// Interfaces.
 	Instance   string                    `yaml:"instance,omitempty"`
@@ -174,10 +177,32 @@ func (c *containers) follow(m *model.Model) error {
 					r.State = facade.ContainerPending
 				}
 			}
+			r.Dead = r.Dead || asked.Err == nil && asked.Life == facade.Dead
 			k.Containers[id] = r
 		}
 		return nil
 	})
+}
+
+// forget drops what is known of a container of which nothing is left but, if
+// they were not given back, its addresses.
+func (c *containers) forget(id string) error {
+	return c.update(func(k *kept) error {
+		addresses := k.Containers[id].Addresses
+		delete(k.Containers, id)
+		if len(addresses) > 0 {
+			k.Containers[id] = containerRecord{Addresses: addresses}
+		}
+		return nil
+	})
+}
+
+// life is the container's: that of its file, until that said that it is dead.
+func (r containerRecord) life(c *model.Container) facade.Life {
+	if r.Dead {
+		return facade.Dead
+	}
+	return c.Life
 }
 
 // taken are the addresses that others have: the gateway, containers, and the

@@ -162,16 +162,17 @@ func (c *Controller) loop() error {
 			if err := disk.follow(); err != nil {
 				c.logger.Debug("watching the model's directories", "err", err)
 			}
+			c.reading.Lock()
 			c.reload()
+			c.reading.Unlock()
 			dirtySince, due = time.Time{}, c.config.Clock.After(rescan)
 		}
 	}
 }
 
-// reload reads the model and tells the watchers what changed.
+// reload reads the model and tells the watchers what changed. It is called with
+// reading held.
 func (c *Controller) reload() {
-	c.reading.Lock()
-	defer c.reading.Unlock()
 	next, err := model.Load(c.config.Dir)
 	if err != nil {
 		c.complain(err.Error())

@@ -207,7 +207,7 @@ func (c *Controller) Containers(_ context.Context, ids []string) ([]facade.Conta
 			continue
 		}
 		r := records[id]
-		out[i].Life, out[i].InstanceID, out[i].Status = found.Life, r.Instance, r.State
+		out[i].Life, out[i].InstanceID, out[i].Status = r.life(found), r.Instance, r.State
 	}
 	return out, nil
 }
@@ -304,44 +304,63 @@ func (c *Controller) SetInstanceInfo(_ context.Context, infos []facade.InstanceI
 
 // MarkForRemoval is part of facade.Containers. The file of a dead container goes
 // to the agent's own directory: the model shows what is there, and nothing that
-// a person wrote is lost. It returns errors.NotFound for one that is gone
+// a person wrote is lost. One that says by now that it is not dead stays, and is
+// another container's. MarkForRemoval returns errors.NotFound for one that is gone
 // already and errors.NotValid for one that is not dead.
 func (c *Controller) MarkForRemoval(_ context.Context, ids []string) ([]error, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	results := make([]error, len(ids))
+	var removed []string
 	for i, id := range ids {
-		results[i] = c.removeContainer(id)
+		if results[i] = c.removeContainer(id); results[i] == nil {
+			removed = append(removed, id)
+		}
 	}
 	c.reload()
+	// Also about those whose file has not changed since it was last read.
+	c.containerWatchers.tell(removed)
 	return results, nil
 }
 
+// removeContainer is called with reading held.
 func (c *Controller) removeContainer(id string) error {
 	if _, err := container.ParseID(id); err != nil {
 		return errors.NotFoundf("container %q", id)
 	}
-	// What the file says now counts, and not when it was last read.
 	now, err := model.LoadContainer(c.config.Dir, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case now.Life != facade.Dead:
-		return errors.NotValidf("removal of container %q, which is %s,", id, now.Life)
 	}
+	r, _ := c.config.State.containers.of(id)
+	switch {
+	case r.life(now) != facade.Dead:
+		return errors.NotValidf("removal of container %q, which is %s,", id, now.Life)
+	case now.Life == facade.Dead:
+		if err := c.putAway(id); err != nil {
+			return err
+		}
+	}
+	if err := c.config.State.containers.forget(id); err != nil {
+		return errors.Annotatef(err, "forgetting container %q", id)
+	}
+	c.logger.Info("container removed", "container", id)
+	return nil
+}
+
+// putAway moves a container's file out of the model.
+func (c *Controller) putAway(id string) error {
 	dir := filepath.Join(c.config.State.Dir(), removedDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return errors.Trace(err)
 	}
 	from := filepath.Join(c.config.Dir, filepath.FromSlash(model.ContainerFile(id)))
 	to := filepath.Join(dir, filepath.Base(from))
-	switch err := files.Rename(from, to); {
-	case os.IsNotExist(err):
-		return errors.NotFoundf("container %q", id)
-	case err != nil:
+	if err := files.Rename(from, to); err != nil && !os.IsNotExist(err) {
 		return errors.Annotatef(err, "putting the file of container %q away", id)
 	}
 	if info, err := os.Lstat(to); err == nil && info.Mode().IsRegular() {
 		_ = os.Chmod(to, 0o600) // user data is nobody else's business
 	}
-	c.logger.Info("container removed", "container", id, "file", to)
 	return nil
 }

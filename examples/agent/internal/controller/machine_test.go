@@ -452,21 +452,34 @@ func TestRemovedContainersFileIsPutAway(t *testing.T) {
 	}
 }
 
-// TestContainerThatIsAskedForAgainInTimeIsNotRemoved has a person change their
-// mind after the file was last read.
-func TestContainerThatIsAskedForAgainInTimeIsNotRemoved(t *testing.T) {
-	files := machineFiles()
-	files["containers/0-box-0.yaml"] = "life: dead\n"
-	w := newWorld(t, files)
-	w.reading.Lock()
-	w.write("containers/0-box-0.yaml", "life: alive\n")
-	err := w.removeContainer("0/box/0")
-	w.reading.Unlock()
-	if !errors.Is(err, errors.NotValid) {
-		t.Errorf("got %v, want NotValid", err)
+// TestDeadIsForGood has a person change their mind: what is dead is removed, and
+// the file is about the next container of that id.
+func TestDeadIsForGood(t *testing.T) {
+	w := newWorld(t, machineFiles("0-box-0"))
+	w.record("0/box/0", "juju-1")
+	nonce := w.nonce("0/box/0")
+	w.write("containers/0-box-0.yaml", "life: dead\n")
+	w.eventually("dead", func() bool { return w.containerOf("0/box/0").Life == facade.Dead })
+	w.write("containers/0-box-0.yaml", "retry: 1\n")
+	containers, err := w.WatchContainers(t.Context(), "0", "box")
+	containers = w.watching(containers, err, "0/box/0")
+	w.expect(containers, "0/box/0")
+	w.restart()
+	if got := w.containerOf("0/box/0"); got.Life != facade.Dead || got.InstanceID != "juju-1" || w.report("containers", "0/box/0", "life") != "dead" {
+		t.Errorf("got %+v", got)
 	}
-	if _, err := os.Stat(w.path("containers/0-box-0.yaml")); err != nil {
-		t.Error(err)
+	containers, err = w.WatchContainers(t.Context(), "0", "box")
+	containers = w.watching(containers, err, "0/box/0")
+	if results, err := w.MarkForRemoval(t.Context(), []string{"0/box/0"}); err != nil || results[0] != nil {
+		t.Fatalf("got %v, %v", results, err)
+	}
+	w.expect(containers, "0/box/0")
+	want := facade.ContainerResult{ID: "0/box/0", Life: facade.Alive, Status: facade.ContainerPending}
+	if got := w.containerOf("0/box/0"); got != want || w.nonce("0/box/0") == nonce {
+		t.Errorf("got %+v, want another one", got)
+	}
+	if _, err := os.Stat(w.path(".agent/removed")); !os.IsNotExist(err) {
+		t.Errorf("the file of the new one was put away: %v", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func reportContainers(m *model.Model, k kept) map[string]any {
 	out := map[string]any{}
 	for id, c := range m.Containers {
 		r := k.Containers[id]
-		entry := map[string]any{"life": string(c.Life), "state": string(r.State)}
+		entry := map[string]any{"life": string(r.life(c)), "state": string(r.State)}
 		if c.Err != nil {
 			entry["life"], entry["error"] = "unknown", c.Err.Error()
 		}
