@@ -102,23 +102,6 @@ func mishaps() []mishap {
 	}
 }
 
-// over is longer than any deadline. The wait for the lock to prepare a host has
-// none: it only takes long.
-const over = startTimeout + time.Minute
-
-// boom is what fails for no reason.
-const boom = errors.ConstError("boom")
-
-func isWrite(method string) bool {
-	switch method {
-	case "SetContainerStatus", "SetHostMachineNetworkConfig", "SetInstanceInfo", "MarkForRemoval",
-		"PrepareContainerInterfaceInfo", "ReleaseContainerAddresses",
-		"Initialise", "Bridge", "StartInstance", "StopInstances":
-		return true
-	}
-	return false
-}
-
 // callsOf returns the calls that an agent makes in the situation when nothing
 // goes wrong.
 func callsOf(t *testing.T, sit situation, options Options) []fakes.Call {

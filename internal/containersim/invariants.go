@@ -36,9 +36,14 @@ func (w *World) unsettled(errorsAllowed bool) (wrong []string) {
 			counts[string(c.Type)+" error"]++
 		}
 	}
-	for _, t := range slices.Sorted(maps.Keys(wanted)) {
-		if w.canHave(t) && wanted[t] {
-			wrong = append(wrong, w.wrongType(t, report, counts)...)
+	for _, t := range []facade.ContainerType{lxd, kvm} {
+		switch phase := at(report, "types", string(t), "phase"); phase {
+		case "ready", "idle", "refused":
+		default:
+			wrong = append(wrong, fmt.Sprintf("%s: its phase is %v", t, phase))
+		}
+		if w.canHave(t) {
+			wrong = append(wrong, w.wrongType(t, wanted[t], report, counts)...)
 		}
 	}
 	return wrong
@@ -78,7 +83,7 @@ func (w *World) wrongWith(c Container, life facade.Life, report map[string]any, 
 	case life == facade.Dead:
 		say("is dead, and not marked for removal")
 	case life == "":
-		return w.wrongGone(c, there)
+		return w.wrongGone(c, there, at(report, "types", string(c.Type), "phase") == "ready")
 	}
 	return wrong
 }
@@ -112,11 +117,12 @@ func (w *World) wrongLiving(c Container, running bool, recorded string, status f
 	return wrong
 }
 
-// wrongGone judges a container that the controller does not know any more.
-func (w *World) wrongGone(c Container, there bool) (wrong []string) {
+// wrongGone judges a container that the controller does not know any more, of a
+// type that a provisioner looks after, or none.
+func (w *World) wrongGone(c Container, there, lookedAfter bool) (wrong []string) {
 	mode, always := w.mode()
 	switch {
-	case there && mode.Unknown():
+	case there && mode.Unknown() && lookedAfter:
 		wrong = append(wrong, "is gone, and still has an instance")
 	case there && mode.Dead() && always && c.died:
 		wrong = append(wrong, "was dead, and still has an instance")
@@ -126,21 +132,23 @@ func (w *World) wrongGone(c Container, there bool) (wrong []string) {
 	return wrong
 }
 
-// wrongType judges a type that was asked for: what was done to the host for it,
-// and what the report says.
-func (w *World) wrongType(t facade.ContainerType, report map[string]any, counts map[string]int) (wrong []string) {
+// wrongType judges what was done to the host for a type, if it is wanted, and
+// what the report says.
+func (w *World) wrongType(t facade.ContainerType, wanted bool, report map[string]any, counts map[string]int) (wrong []string) {
 	say := func(format string, args ...any) {
 		wrong = append(wrong, string(t)+": "+fmt.Sprintf(format, args...))
 	}
-	if n := w.host.Initialisations(t); n != 1 {
+	if n := w.host.Initialisations(t); wanted && n != 1 {
 		say("the host was prepared %d times", n)
 	}
-	if phase := at(report, "types", string(t), "phase"); phase != "ready" {
+	if phase := at(report, "types", string(t), "phase"); wanted && phase != "ready" {
 		say("the report says that its phase is %v", phase)
 	}
 	totals, ok := at(report, "provisioners", "workers", string(t)+"-provisioner", "report", "totals").(map[string]any)
 	if !ok {
-		say("the report has no provisioner")
+		if wanted {
+			say("the report has no provisioner")
+		}
 		return wrong
 	}
 	want := map[string]int{
@@ -243,4 +251,15 @@ func (s *Session) wrongInTheWhole() (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// isWrite tells whether a method changes something.
+func isWrite(method string) bool {
+	switch method {
+	case "SetContainerStatus", "SetHostMachineNetworkConfig", "SetInstanceInfo", "MarkForRemoval",
+		"PrepareContainerInterfaceInfo", "ReleaseContainerAddresses",
+		"Initialise", "Bridge", "StartInstance", "StopInstances":
+		return true
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package containersim
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/juju/worker/v3"
 
 	"github.com/sutler-dev/sutler/containersetup"
+	"github.com/sutler-dev/sutler/containersetup/container"
 	"github.com/sutler-dev/sutler/containersetup/containerprovisioner"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/fakes"
@@ -49,13 +51,12 @@ type Session struct {
 	worker  *containersetup.Worker
 	hook    func(fakes.Call) fakes.Effect
 
-	// ended is closed when the worker has ended, which was at the time end.
-	ended chan struct{}
-	end   time.Time
+	ended chan struct{} // closed when the worker has ended
 
 	mu       sync.Mutex
-	doom     string // why the worker may end by itself; empty if it may not
-	ends     bool   // it was killed, at the time killedAt
+	end      time.Time // when the worker had ended
+	doom     string    // why the worker may end by itself; empty if it may not
+	ends     bool      // it was killed, at the time killedAt
 	killedAt time.Time
 	done     map[string]int // how often each phase of each type succeeded
 }
@@ -85,7 +86,7 @@ func (w *World) Start(s *Session) *Session {
 		Facade:            s.machine,
 		MachineID:         machineID,
 		Backends:          s.host.Backends(lxd, kvm),
-		Lock:              s.lock,
+		Lock:              silent{s.lock},
 		Network:           s.host.Network(),
 		Bridger:           s.host.Bridger(),
 		Clock:             w.clock,
@@ -112,6 +113,10 @@ func (w *World) Start(s *Session) *Session {
 	go s.wait()
 	return s
 }
+
+// silent is a lock that tells nobody who has it: what is asked for a report is
+// no part of a story.
+type silent struct{ container.Lock }
 
 // newProvisioner is the host's part of making one.
 func (s *Session) newProvisioner(config containerprovisioner.Config) (worker.Worker, error) {
@@ -154,7 +159,9 @@ func (s *Session) wait() {
 	case doom == "":
 		s.world.violated("agent %s ended without a reason that ends a worker: %s", s.name, text)
 	}
+	s.mu.Lock()
 	s.end = s.world.clock.Now()
+	s.mu.Unlock()
 	close(s.ended)
 }
 
@@ -194,6 +201,10 @@ func (s *Session) befalls(c fakes.Call) fakes.Effect {
 		e.Delay += s.throw("latency", c.Method, s.about(c)).between(time.Millisecond, 20*time.Millisecond)
 	}
 	switch c.Method {
+	case "Acquire":
+		// Whoever is given the lock goes on a little later than who gave it
+		// back.
+		e.Late += s.throw("handing over", c.Method).between(time.Millisecond, 20*time.Millisecond)
 	case "StartInstance":
 		e.Then = both(func() { s.world.startedAt(c.Key, s) }, e.Then)
 	case "StopInstances":
@@ -273,7 +284,7 @@ func (s *Session) PhaseDone(a containersetup.PhaseAttempt) {
 		s.world.print(a.Err.Error())
 		return
 	}
-	s.world.note("agent %s: %s of %s is done", s.name, a.Phase, a.Type)
+	s.world.reach(s, fmt.Sprintf("agent %s: %s of %s is done", s.name, a.Phase, a.Type))
 	if a.Phase == containersetup.PhaseSettings {
 		return // they are read anew when the back end refuses them
 	}

@@ -2,9 +2,12 @@ package containersim
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/fakes"
 )
@@ -15,11 +18,26 @@ type traced struct {
 	text string
 }
 
+// reached is a line that is left out if the session was about to end then: it is
+// not certain how far an agent comes in that instant.
+type reached struct {
+	session *Session
+	at      time.Time
+	text    string
+}
+
 // note adds an event to the trace.
 func (w *World) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, traced{w.clock.Now().Sub(w.start), fmt.Sprintf(format, args...)})
+}
+
+// reach is note for how far a session has come.
+func (w *World) reach(s *Session, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reached = append(w.reached, reached{s, w.clock.Now(), text})
 }
 
 // Trace returns the story so far in the order of time: a line for each event,
@@ -30,8 +48,14 @@ func (w *World) note(format string, args ...any) {
 func (w *World) Trace() []string {
 	w.mu.Lock()
 	lines := slices.Clone(w.events)
+	reached := slices.Clone(w.reached)
 	sessions := slices.Clone(w.sessions)
 	w.mu.Unlock()
+	for _, r := range reached {
+		if !r.session.ending(r.at) {
+			lines = append(lines, traced{r.at.Sub(w.start), r.text})
+		}
+	}
 	for _, s := range sessions {
 		for _, c := range s.faults.Calls() {
 			lines = append(lines, w.trace(s, c)...)
@@ -50,7 +74,15 @@ func (w *World) Trace() []string {
 
 func (w *World) trace(s *Session, c fakes.Call) (lines []traced) {
 	outcome := "under way"
-	if !c.End.IsZero() {
+	switch {
+	case c.End.IsZero():
+	case !c.Acted && s.ending(c.Start):
+		return nil
+	case !c.Acted && c.Start.Equal(c.End) && errors.Is(c.Err, context.Canceled):
+		return nil // of a provisioner that ended then
+	case s.ending(c.End):
+		outcome = "until the end"
+	default:
 		outcome = "took " + c.End.Sub(c.Start).String()
 		if !c.Acted {
 			outcome += ", nothing done"
@@ -67,4 +99,13 @@ func (w *World) trace(s *Session, c fakes.Call) (lines []traced) {
 		lines = append(lines, traced{c.Start.Sub(w.start), fmt.Sprintf("  %s %s(%s) %s", s.name, c.Method, key, outcome)})
 	}
 	return lines
+}
+
+// ending tells whether the session was about to end, or had ended, at that time.
+// What was under way then ends in no certain order: one call may just have what
+// another gives back.
+func (s *Session) ending(at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.end.IsZero() && !at.Before(s.end) || s.ends && !at.Before(s.killedAt)
 }

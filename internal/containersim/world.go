@@ -84,6 +84,7 @@ type World struct {
 	changed  bool
 	sessions []*Session
 	events   []traced
+	reached  []reached
 	broken   []string // rules that were broken at some instant
 	printed  []string // what was printed besides the log
 }
@@ -93,7 +94,7 @@ type Container struct {
 	ID   string
 	Type facade.ContainerType // empty for what is no container of this machine
 
-	// died tells that it was dead before it was gone.
+	// died tells that it was dead, and for the worker to have forgotten.
 	died bool
 	// lost tells that its recorded instance was taken away by others.
 	lost bool
@@ -236,7 +237,12 @@ func (w *World) Die(id string) {
 }
 
 // Remove makes the controller forget a container, whatever its life.
-func (w *World) Remove(id string) { w.machine.RemoveContainer(id) }
+func (w *World) Remove(id string) {
+	if w.machine.Life(id) != "" {
+		w.alter(id, func(c *Container) { c.died = false })
+		w.machine.RemoveContainer(id)
+	}
+}
 
 // AskAgain does what a user does who wants another attempt.
 func (w *World) AskAgain(id string) {
