@@ -3,6 +3,7 @@ package fakes
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/juju/errors"
@@ -56,12 +57,10 @@ func (n network) Observe(ctx context.Context) ([]facade.NetworkInterface, error)
 func (n network) Bridge(ctx context.Context, devices []facade.DeviceToBridge, delay time.Duration) error {
 	s := n.host.state
 	call := Call{Method: "Bridge", Keys: make([]string, len(devices)), Args: []any{slices.Clone(devices), delay}}
-	what := "Bridge"
 	for i, d := range devices {
 		call.Keys[i] = d.Device
-		what += " " + d.Device
 	}
-	defer n.host.begin(what)()
+	defer n.host.begin("Bridge " + strings.Join(call.Keys, " "))()
 	if !s.anyBond(devices) {
 		delay = 0
 	}

@@ -30,7 +30,7 @@ func scramble(x uint64) uint64 {
 // below returns a number from 0 to n-1.
 func (d *dice) below(n int) int {
 	d.state += 0x9e3779b97f4a7c15
-	return int(scramble(d.state) % uint64(n)) //nolint:gosec // below n
+	return int(scramble(d.state) % uint64(n))
 }
 
 // in1000 tells whether something happens that happens n times in a thousand.

@@ -322,11 +322,9 @@ func (w *World) leaks() []string {
 	w.mu.Lock()
 	all := strings.Join(append([]string{w.log.Text()}, w.printed...), "\n")
 	w.mu.Unlock()
-	i := strings.Index(all, canary)
-	if i < 0 {
+	before, _, found := strings.Cut(all, canary)
+	if !found {
 		return nil
 	}
-	line := all[strings.LastIndexByte(all[:i], '\n')+1:]
-	line, _, _ = strings.Cut(line, "\n")
-	return []string{"a secret was printed: " + line}
+	return []string{"a secret was printed: " + before[strings.LastIndexByte(before, '\n')+1:] + "..."}
 }
