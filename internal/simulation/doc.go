@@ -29,7 +29,7 @@
 // number of nanoseconds, so that no two things happen at one instant. A seed
 // that fails is printed, and plays exactly the same story again:
 //
-//	go test ./internal/simulation -run TestStories -stories 1 -seed 12345
+//	go test ./internal/simulation -run 'TestStories$' -v -stories 1 -seed 12345
 //
 // # What stories keep to
 //

@@ -43,7 +43,7 @@ func tellStory(t *testing.T, seed uint64) {
 		t.Logf("%s\n%s", st, strings.Join(st.World().Trace(), "\n"))
 	}
 	if wrong != nil {
-		t.Errorf("%s\nreplay: go test ./internal/simulation -run TestStories -v -stories 1 -seed %d\n%s",
+		t.Errorf("%s\nreplay: go test ./internal/simulation -run 'TestStories$' -v -stories 1 -seed %d\n%s",
 			st, seed, told(wrong, st.World(), 60))
 	}
 }

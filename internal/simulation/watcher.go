@@ -11,15 +11,18 @@ import (
 
 // slowWatcher passes on what another watcher tells, a little later: the news
 // has a way to go. Without that, the baselines of all watchers would come at
-// one instant and be heard in no certain order.
+// one instant and be heard in no certain order. Its way begins when somebody
+// listens.
 type slowWatcher struct {
 	inner   facade.StringsWatcher
 	clock   clock.Clock
 	latency func(n int) time.Duration // of event n, counted from 0
 
 	changes chan []string
+	heard   sync.Once
+	listens chan struct{} // closed when somebody does
+	kill    sync.Once
 	killed  chan struct{}
-	once    sync.Once
 	done    chan struct{}
 	err     error
 }
@@ -27,17 +30,20 @@ type slowWatcher struct {
 func newSlowWatcher(inner facade.StringsWatcher, clk clock.Clock, latency func(int) time.Duration) *slowWatcher {
 	w := &slowWatcher{
 		inner: inner, clock: clk, latency: latency,
-		changes: make(chan []string), killed: make(chan struct{}), done: make(chan struct{}),
+		changes: make(chan []string), listens: make(chan struct{}), killed: make(chan struct{}), done: make(chan struct{}),
 	}
 	go w.loop()
 	return w
 }
 
 // Changes is part of facade.Watcher.
-func (w *slowWatcher) Changes() <-chan []string { return w.changes }
+func (w *slowWatcher) Changes() <-chan []string {
+	w.heard.Do(func() { close(w.listens) })
+	return w.changes
+}
 
 // Kill is part of worker.Worker.
-func (w *slowWatcher) Kill() { w.once.Do(func() { close(w.killed) }) }
+func (w *slowWatcher) Kill() { w.kill.Do(func() { close(w.killed) }) }
 
 // Wait is part of worker.Worker.
 func (w *slowWatcher) Wait() error {
@@ -49,9 +55,12 @@ func (w *slowWatcher) loop() {
 	defer close(w.done)
 	ended := make(chan error, 1)
 	go func() { ended <- w.inner.Wait() }()
-	changes := w.inner.Changes()
-	for n := 0; ; n++ {
+	var changes <-chan []string
+	listens := w.listens
+	for n := 0; ; {
 		select {
+		case <-listens:
+			changes, listens = w.inner.Changes(), nil
 		case <-w.killed:
 			w.inner.Kill()
 			w.err = <-ended
@@ -64,26 +73,23 @@ func (w *slowWatcher) loop() {
 				changes = nil
 				continue
 			}
-			if !w.deliver(names, w.latency(n)) {
-				continue
-			}
+			w.deliver(names, w.latency(n))
+			n++
 		}
 	}
 }
 
-// deliver returns false when it was killed meanwhile.
-func (w *slowWatcher) deliver(names []string, after time.Duration) bool {
+// deliver passes names on, unless it is killed before.
+func (w *slowWatcher) deliver(names []string, after time.Duration) {
 	timer := w.clock.NewTimer(after)
 	defer timer.Stop()
 	select {
 	case <-w.killed:
-		return false
+		return
 	case <-timer.Chan():
 	}
 	select {
 	case <-w.killed:
-		return false
 	case w.changes <- names:
-		return true
 	}
 }
