@@ -223,12 +223,12 @@ func TestWhoWaitsForAKilledProcessHasItSoon(t *testing.T) {
 	l := newLock(t, path)
 	l.poll = 5 * time.Millisecond
 	waits := make(chan struct{})
-	l.logger = slog.New(hearing{func() { close(waits) }})
+	l.logger = slog.New(hearing{sync.OnceFunc(func() { close(waits) })})
 	got := make(chan error)
 	go func() {
 		release, err := l.Acquire(soon(t), someone)
 		if err == nil {
-			defer release()
+			release() // while the file is still there
 		}
 		got <- err
 	}()
