@@ -421,9 +421,20 @@ func TestWhatAKilledHostLeftIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{".prepared.yaml.123", "juju-1c2d3e-0-box-7/.box.yaml.123"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(w.dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b := w.broker(w.host())
+	if left, err := os.ReadDir(filepath.Join(w.dir, "juju-1c2d3e-0-box-7")); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v", left, err)
+	}
 	left, err := filepath.Glob(filepath.Join(w.dir, "*"))
-	if err != nil || len(left) != 6 { // what is not ours, and prepared.yaml
+	if err != nil || len(left) != 7 { // what is not ours, and prepared.yaml
 		t.Errorf("got %v, %v", left, err)
 	}
 	if one := w.one(b); one.ID != "" {

@@ -116,13 +116,18 @@ func (i instance) remove() error {
 }
 
 // sweep removes what a Host of this model that was killed left of directories
-// that were no instances.
+// that were no instances, and of files.
 func (h *Host) sweep() {
+	files.Sweep(h.config.Dir, preparedFile)
 	entries, err := os.ReadDir(h.config.Dir)
 	if err != nil {
 		return // not made yet
 	}
 	for _, entry := range entries {
+		if h.isName(entry.Name()) {
+			// A box itself writes other ones.
+			files.Sweep(filepath.Join(h.config.Dir, entry.Name()), recordFile)
+		}
 		for _, prefix := range []string{makingPrefix, removingPrefix} {
 			if strings.HasPrefix(entry.Name(), prefix+h.prefix) {
 				_ = os.RemoveAll(filepath.Join(h.config.Dir, entry.Name()))

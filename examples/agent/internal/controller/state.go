@@ -65,6 +65,9 @@ func OpenState(modelDir string, now time.Time) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range []string{settingsFile, caFile, passwordsFile, recordsFile} {
+		files.Sweep(dir, name)
+	}
 	s := &State{dir: dir, lock: lock}
 	if err := s.load(now); err != nil {
 		_ = lock.Close()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/juju/errors"
 )
@@ -75,6 +76,20 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// Sweep removes what writers of that file in dir left that were killed. Nobody
+// must be writing it meanwhile.
+func Sweep(dir, name string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // nothing there to sweep
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), "."+name+".") {
+			_ = os.Remove(filepath.Join(dir, entry.Name()))
+		}
+	}
 }
 
 // Rename gives a file or directory another name, for good when it returns.

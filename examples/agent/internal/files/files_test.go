@@ -3,6 +3,7 @@ package files
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/juju/errors"
@@ -69,5 +70,43 @@ func TestReadRefusesWhatIsNoPrivateFile(t *testing.T) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
+	}
+}
+
+func TestSweepRemovesWhatKilledWritersLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".a.yaml.123", ".a.yaml.", "a.yaml", ".b.yaml.123", ".a.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Sweep(dir, "a.yaml")
+	Sweep(filepath.Join(dir, "none"), "a.yaml")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, entry := range entries {
+		left = append(left, entry.Name())
+	}
+	if want := []string{".a.yaml", ".b.yaml.123", "a.yaml"}; !slices.Equal(left, want) {
+		t.Errorf("got %v, want %v", left, want)
+	}
+}
+
+func TestRenameIsAnErrorWhereNothingIs(t *testing.T) {
+	dir := t.TempDir()
+	if err := Rename(filepath.Join(dir, "none"), filepath.Join(dir, "a")); !os.IsNotExist(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b")); err != nil {
+		t.Error(err)
 	}
 }
