@@ -14,6 +14,7 @@ import (
 type application struct {
 	memory memory
 
+	running  bool    // a pass is under way, and not concluded
 	outcome  Outcome // of the last pass; empty before the first
 	attempts int     // failures in a row
 	since    time.Time
@@ -85,6 +86,15 @@ func (w *Worker) track(app string) *application {
 	return a
 }
 
+// begin takes note that a pass begins.
+func (w *Worker) begin(app string) *application {
+	a := w.track(app)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.running = true
+	return a
+}
+
 // dirty has the application looked at.
 func (w *Worker) dirty(lane keyqueue.Lane, app string) {
 	w.track(app)
@@ -96,6 +106,7 @@ func (w *Worker) conclude(app string, a *application, res result, now time.Time)
 	w.mu.Lock()
 	repeated := a.outcome == res.outcome && res.err != nil && a.reason == res.err.Error()
 	a.plan(res, now, w.config.Backoff)
+	a.running = false
 	delay, attempts := a.delay, a.attempts
 	if res.outcome == OutcomeForgotten {
 		delete(w.applications, app)

@@ -88,11 +88,11 @@ func (w *Worker) Report() map[string]any {
 // stateOf tells an application's state from where its key is and how its last
 // pass ended.
 func (w *Worker) stateOf(app string, a *application) string {
-	switch w.queue.Status(app).State {
-	case keyqueue.Queued:
-		return stateQueued
-	case keyqueue.Running:
+	switch {
+	case a.running:
 		return stateRunning
+	case w.queue.Status(app).State == keyqueue.Queued:
+		return stateQueued
 	}
 	switch a.outcome {
 	case OutcomeStuck:

@@ -234,7 +234,7 @@ func (w *Worker) serve(ctx context.Context) {
 			return
 		}
 		started := w.config.Clock.Now()
-		a := w.track(item.Key)
+		a := w.begin(item.Key)
 		res := w.runPass(ctx, item.Key, &a.memory)
 		if w.isDying() {
 			// The pass was cut short: there is nothing to conclude.

@@ -141,11 +141,11 @@ func (w *Worker) reportInstances(report map[string]any) {
 // stateOf tells a container's state from where its key is and how its last pass
 // ended.
 func (w *Worker) stateOf(id string, t *tracked) string {
-	switch w.queue.Status(id).State {
-	case keyqueue.Queued:
-		return stateQueued
-	case keyqueue.Running:
+	switch {
+	case t.running:
 		return stateRunning
+	case w.queue.Status(id).State == keyqueue.Queued:
+		return stateQueued
 	}
 	switch t.outcome {
 	case OutcomeWaiting:

@@ -16,6 +16,7 @@ import (
 type tracked struct {
 	memory memory
 
+	running  bool    // a pass is under way, and not concluded
 	outcome  Outcome // of the last pass; empty before the first
 	attempts int     // to start
 	since    time.Time
@@ -127,6 +128,15 @@ func (w *Worker) track(id string) *tracked {
 	return t
 }
 
+// begin takes note that a pass begins.
+func (w *Worker) begin(id string) *tracked {
+	t := w.track(id)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.running = true
+	return t
+}
+
 // dirty has the container looked at.
 func (w *Worker) dirty(lane keyqueue.Lane, id string) {
 	w.track(id)
@@ -165,7 +175,7 @@ func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result
 		after.next = w.retell(&t.memory, after.next)
 	}
 	w.mu.Lock()
-	t.next = after.next
+	t.next, t.running = after.next, false
 	if after.outcome == OutcomeForgotten {
 		w.forget(id, &t.memory)
 	}

@@ -139,7 +139,7 @@ func (w *Worker) serve(ctx context.Context) {
 			return
 		}
 		started := w.config.Clock.Now()
-		t := w.track(item.Key)
+		t := w.begin(item.Key)
 		res := w.runPass(ctx, item.Key, &t.memory)
 		if w.isDying() {
 			// The pass was cut short: there is nothing to conclude.
