@@ -38,6 +38,7 @@ type setup struct {
 	broker   Broker
 	present  map[string]bool // ids of containers that are there, of those asked for
 	waiting  map[string]bool // ids of those that wait for the type
+	unread   map[string]bool // ids of those that could not be read
 
 	mu        sync.Mutex // guards what follows
 	requested map[string]bool
@@ -63,6 +64,7 @@ func newSetup(w *Worker, t ContainerType, backend Backend) (*setup, error) {
 		wake:      make(chan struct{}, 1),
 		present:   map[string]bool{},
 		waiting:   map[string]bool{},
+		unread:    map[string]bool{},
 		requested: map[string]bool{},
 		status:    setupStatus{phase: PhaseIdle, since: w.config.Clock.Now()},
 	}
@@ -166,43 +168,45 @@ func (s *setup) try(ctx context.Context, phase Phase, trying *attempts) {
 // lookWhenDue looks at what was asked for, and returns how long to wait for the
 // next look: negative if nothing is left to look at.
 func (s *setup) lookWhenDue(ctx context.Context, looking *attempts) time.Duration {
-	if left := looking.at.Sub(s.w.config.Clock.Now()); left > 0 {
-		return left
-	}
-	if err := s.look(ctx); err != nil {
-		// Retried with a back-off of its own; the phases go on.
-		looking.later(s.w.config.Clock.Now(), s.w.config.Backoff)
-		return looking.delay
-	}
-	*looking = attempts{}
-	return -1
-}
-
-// look finds out which of the requested containers are there. One that is gone
-// already prepares nothing.
-func (s *setup) look(ctx context.Context) error {
 	s.mu.Lock()
-	ids := slices.Sorted(maps.Keys(s.requested))
+	ids := slices.Collect(maps.Keys(s.requested))
 	clear(s.requested)
 	s.mu.Unlock()
-	for len(ids) > 0 {
-		n := min(len(ids), maxTold)
-		if err := s.lookAt(ctx, ids[:n]); err != nil {
-			s.w.logger(s.t).Debug("containers not read", "error", err.Error())
-			s.mu.Lock()
-			for _, id := range ids {
-				s.requested[id] = true
-			}
-			s.mu.Unlock()
-			return err
-		}
-		ids = ids[n:]
+	due := !looking.at.After(s.w.config.Clock.Now())
+	if due {
+		ids = slices.AppendSeq(ids, maps.Keys(s.unread))
+		clear(s.unread)
 	}
-	return nil
+	if s.look(ctx, ids) != nil && due {
+		// Retried with a back-off of its own, which holds up neither the
+		// phases nor a look at who comes meanwhile.
+		looking.later(s.w.config.Clock.Now(), s.w.config.Backoff)
+	}
+	if len(s.unread) == 0 {
+		*looking = attempts{}
+		return -1
+	}
+	return max(looking.at.Sub(s.w.config.Clock.Now()), 0)
+}
+
+// look finds out which of the containers are there. One that is gone already
+// prepares nothing; one that cannot be read is kept for later.
+func (s *setup) look(ctx context.Context, ids []string) (err error) {
+	slices.Sort(ids)
+	for chunk := range slices.Chunk(slices.Compact(ids), maxTold) {
+		if failed := s.lookAt(ctx, chunk); failed != nil {
+			s.w.logger(s.t).Debug("containers not read", "error", failed.Error())
+			err = failed
+		}
+	}
+	return err
 }
 
 func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 	defer s.recovered(&err)
+	for _, id := range ids {
+		s.unread[id] = true // until it was read
+	}
 	var results []facade.ContainerResult
 	err = s.w.ask(ctx, func(ctx context.Context) (err error) {
 		results, err = s.w.config.Facade.Containers(ctx, ids)
@@ -221,6 +225,7 @@ func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 		case !ok:
 			err = errors.NotValidf("answer without container %q", id)
 		case errors.Is(r.Err, errors.NotFound):
+			delete(s.unread, id)
 			delete(s.present, id)
 			delete(s.waiting, id)
 		case r.Err != nil:
@@ -230,6 +235,7 @@ func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 		default:
 			// A dead one, too: what there may be of its instance has to
 			// be taken away.
+			delete(s.unread, id)
 			s.present[id] = true
 			s.teller.heard(id, r.Status)
 			// One in error was given up, by an earlier agent maybe, and

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/juju/clock"
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/containersetup"
@@ -693,6 +694,31 @@ func TestReportAnswersAfterTheEnd(t *testing.T) {
 		w.stop()
 		if worker.Report()["types"] == nil {
 			t.Error("no types")
+		}
+	})
+}
+
+// One container that cannot be read holds up neither the look at others nor the
+// preparation for them.
+func TestContainerThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	story(t, func(w *world) {
+		w.start()
+		w.ask("0/lxd/0")
+		w.machine.SetLife("0/lxd/0", "undead")
+		w.stop()
+		w.host.Reinstall()
+		w.faults = fakes.NewFaults(clock.WallClock)
+		w.config.Facade = w.machine.Session(w.faults)
+		host := w.host.Session(w.faults)
+		w.config.Backends, w.config.Lock, w.config.Network = host.Backends(lxd, kvm), host.Lock(), host.Network()
+		w.start()
+		w.after(10 * time.Minute) // by now the next look is far off
+		if w.host.Initialisations(lxd) != 0 {
+			t.Fatal("the host was prepared on a guess")
+		}
+		w.ask("0/lxd/1")
+		if n := w.host.Initialisations(lxd); n != 1 {
+			t.Errorf("prepared %d times, want once, at once", n)
 		}
 	})
 }
