@@ -45,10 +45,12 @@
 // exist, since a crash may have lost the first telling; an operator that fully
 // exists may have changed its password itself, and is left alone.
 //
-// With a Stager this holds also while two workers run at once for a while. It
+// With a Stager this holds also while two workers run at once for a while, as
+// long as nobody else removes or spoils a stored configuration meanwhile. It
 // holds for one incarnation of an application: when one is removed and made
 // again under the same name, it needs in addition that no call takes effect
-// later than its deadline.
+// later than its deadline, and that the new one comes only when the deletion of
+// the old one's operator has begun, or a longest pass later.
 //
 // # Certificates
 //
