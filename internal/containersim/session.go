@@ -359,8 +359,10 @@ func (s *Session) Crash() {
 func (s *Session) awaitEnd(most time.Duration, why string) {
 	select {
 	case <-s.ended:
+		return
 	case <-s.world.clock.After(most):
-		s.world.violated("agent %s has not ended %s after %s", s.name, most, why)
-		<-s.ended
 	}
+	s.world.violated("agent %s has not ended %s after %s", s.name, most, why)
+	s.worker.Kill()
+	<-s.ended
 }

@@ -27,9 +27,17 @@ type storm struct {
 // boom is what fails for no reason.
 const boom = errors.ConstError("boom")
 
-// over is longer than any deadline. The wait for the lock to prepare a host has
-// none: it only takes long.
-const over = startTimeout + time.Minute
+// over is longer than any deadline.
+const over = 24 * time.Hour
+
+// overFor is how long a call takes that is to be over its deadline. The wait for
+// the lock to prepare a host has none: it only takes long.
+func overFor(method string) time.Duration {
+	if method == "Acquire" {
+		return startTimeout + time.Minute
+	}
+	return over
+}
 
 // hook returns the hook of a session.
 func (st storm) hook(s *Session) func(fakes.Call) fakes.Effect {
@@ -115,9 +123,9 @@ func (st storm) fault(d *dice, c fakes.Call, s *Session) fakes.Effect {
 	case 10:
 		return fakes.Effect{Panic: boom, Act: fakes.Fully}
 	case 11:
-		return fakes.Effect{Delay: over}
+		return fakes.Effect{Delay: overFor(c.Method)}
 	case 12:
-		return fakes.Effect{Late: over}
+		return fakes.Effect{Late: overFor(c.Method)}
 	case 13, 14:
 		return fakes.Effect{Delay: slow}
 	case 15:
