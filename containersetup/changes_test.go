@@ -71,6 +71,20 @@ func TestWhoeverAsksAgainForWhatCannotBeHadIsToldAgain(t *testing.T) {
 	}
 }
 
+func TestWhoeverAsksAgainWhileTheStatusIsReadIsToldAgain(t *testing.T) {
+	story(t, func(w *world) {
+		w.machine.SetSupported(kvm)
+		w.start()
+		w.ask("0/lxd/0")
+		w.faults.Add(fakes.Rule{Method: "Containers", Effect: fakes.Effect{
+			Then: func() { w.machine.AskAgain("0/lxd/0") }, Late: time.Second,
+		}})
+		w.machine.ContainerWatchers("")[0].Send([]string{"0/lxd/0"})
+		w.after(time.Minute)
+		w.told("0/lxd/0", facade.ContainerError, "cannot be had")
+	})
+}
+
 // A provisioner may bridge a device, and publish that, while another type's
 // set-up is about to publish what it saw before.
 func TestOldSightOfTheNetworkIsNotTheLastWord(t *testing.T) {

@@ -187,42 +187,58 @@ func (t *teller) next() []facade.ContainerStatus {
 }
 
 // review reads the status of containers that are doubted.
-func (t *teller) review(ctx context.Context) (err error) {
+func (t *teller) review(ctx context.Context) error {
 	t.mu.Lock()
 	ids := slices.Sorted(maps.Keys(t.doubted))
+	ids = ids[:min(len(ids), maxTold)]
+	for _, id := range ids {
+		// Who doubts it from now on wants a later look.
+		delete(t.doubted, id)
+	}
 	t.mu.Unlock()
 	if len(ids) == 0 {
 		return nil
 	}
-	defer t.recovered(&err)
-	ids = ids[:min(len(ids), maxTold)]
-	var results []facade.ContainerResult
-	err = t.w.ask(ctx, func(ctx context.Context) (err error) {
-		results, err = t.w.config.Facade.Containers(ctx, ids)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	results, err := t.read(ctx, ids)
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, r := range results {
-		gone := errors.Is(r.Err, errors.NotFound)
-		if r.Err != nil && !gone {
-			continue
-		}
-		delete(t.doubted, r.ID)
-		if told, ok := t.told[r.ID]; ok && !gone && told.State != r.Status {
-			delete(t.told, r.ID)
-			t.wanted[r.ID] = told
-		}
-	}
 	for _, id := range ids {
-		if t.doubted[id] {
-			return errors.NotValidf("answer without container %q", id)
+		r, ok := results[id]
+		switch {
+		case errors.Is(r.Err, errors.NotFound):
+		case !ok, r.Err != nil:
+			t.doubted[id] = true
+			if err == nil && r.Err == nil {
+				err = errors.NotValidf("answer without container %q", id)
+			} else if err == nil {
+				err = r.Err
+			}
+		default:
+			if told, ok := t.told[id]; ok && told.State != r.Status {
+				delete(t.told, id)
+				t.wanted[id] = told
+			}
 		}
 	}
-	return nil
+	return err
+}
+
+// read returns what the controller says of containers, by id.
+func (t *teller) read(ctx context.Context, ids []string) (byID map[string]facade.ContainerResult, err error) {
+	defer t.recovered(&err)
+	byID = make(map[string]facade.ContainerResult, len(ids))
+	err = t.w.ask(ctx, func(ctx context.Context) error {
+		results, err := t.w.config.Facade.Containers(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			byID[r.ID] = r
+		}
+		return nil
+	})
+	return byID, err
 }
 
 // recovered turns a panic of the facade's into an error.
