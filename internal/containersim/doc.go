@@ -34,7 +34,10 @@
 // befalls each container by itself, so that it does not matter. A seed that
 // fails is printed, and plays exactly the same story again:
 //
-//	go test ./internal/containersim -run TestStories -v -stories 1 -seed 12345
+//	go test ./internal/containersim -run TestStories$ -v -stories 1 -seed 12345
+//
+// Stories of crowds, in which joined calls do take time and fail in every way,
+// are told beside these. They may take a few attempts to happen again.
 //
 // # Time
 //

@@ -18,34 +18,42 @@ var (
 // TestStories tells random stories. A failure prints the seed and how to play it
 // again; with -v, that prints the whole story.
 func TestStories(t *testing.T) {
+	tellStories(t, *stories, func(seed uint64) *Story { return NewStory(seed, Variant{}) },
+		"replay: go test ./internal/containersim -run TestStories$ -v -stories 1 -seed %d")
+}
+
+// TestCrowdStories tells stories of containers that share calls. It may take a
+// few attempts to play one of them again.
+func TestCrowdStories(t *testing.T) {
+	tellStories(t, *stories/4, NewCrowd,
+		"it may happen again: go test ./internal/containersim -run TestCrowdStories -count 100 -stories 4 -seed %d")
+}
+
+func tellStories(t *testing.T, n int, story func(seed uint64) *Story, again string) {
+	t.Helper()
 	began := time.Now()
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for n := next.Add(1) - 1; n < int64(*stories) && !t.Failed(); n = next.Add(1) - 1 {
-				tellStory(t, *seed+uint64(n))
+			for i := int(next.Add(1)) - 1; i < n && !t.Failed(); i = int(next.Add(1)) - 1 {
+				seed := *seed + uint64(i) //nolint:gosec // not below 0
+				var st *Story
+				wrong := bubble(t, func() []string {
+					st = story(seed)
+					return st.Tell()
+				})
+				if n == 1 && testing.Verbose() {
+					t.Logf("%s\n%s", st, strings.Join(st.World().Trace(), "\n"))
+				}
+				if wrong != nil {
+					t.Errorf("%s\n"+again+"\n%s", st, seed, told(wrong, st.World(), 60))
+				}
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d stories, %.0f a second", *stories, float64(*stories)/time.Since(began).Seconds())
-}
-
-func tellStory(t *testing.T, seed uint64) {
-	t.Helper()
-	var st *Story
-	wrong := bubble(t, func() []string {
-		st = NewStory(seed, Variant{})
-		return st.Tell()
-	})
-	if *stories == 1 && testing.Verbose() {
-		t.Logf("%s\n%s", st, strings.Join(st.World().Trace(), "\n"))
-	}
-	if wrong != nil {
-		t.Errorf("%s\nreplay: go test ./internal/containersim -run TestStories -v -stories 1 -seed %d\n%s",
-			st, seed, told(wrong, st.World(), 60))
-	}
+	t.Logf("%d stories, %.0f a second", n, float64(n)/time.Since(began).Seconds())
 }
 
 // TestStoriesReplay tells stories twice. Had any of them turned out differently,
