@@ -120,7 +120,7 @@ type silent struct{ container.Lock }
 
 // newProvisioner is the host's part of making one.
 func (s *Session) newProvisioner(config containerprovisioner.Config) (worker.Worker, error) {
-	config.MaxAttempts = s.world.options.MaxAttempts
+	config.MaxAttempts, config.Concurrency = s.world.options.MaxAttempts, s.world.options.Concurrency
 	config.StartTimeout, config.StopTimeout = startTimeout, stopTimeout
 	config.Backoff = backoff
 	config.Jitter = func(d time.Duration) time.Duration { return d }

@@ -76,6 +76,9 @@ func newStory(seed uint64, variant Variant, crowd bool) *Story {
 		MaxAttempts: pick(d, 0, 0, 3),
 		Variant:     variant,
 	}
+	if crowd {
+		options.Concurrency = 1 + d.below(3)
+	}
 	if d.in1000(150) {
 		options.Refused = []facade.ContainerType{pick(d, lxd, kvm)}
 	}
@@ -100,9 +103,9 @@ func newStory(seed uint64, variant Variant, crowd bool) *Story {
 // String tells what kind of story it is.
 func (st *Story) String() string {
 	o := st.world.options
-	return fmt.Sprintf("seed %d: at most %d containers of a type, zones %t, refused %v, plain %t, harvest %s, %d attempts, "+
+	return fmt.Sprintf("seed %d: at most %d containers of a type, concurrency %d, zones %t, refused %v, plain %t, harvest %s, %d attempts, "+
 		"%d events, per 1000 calls %d faults and %d crashes, worst %s",
-		st.seed, st.most, o.Zones, o.Refused, o.Plain, o.Harvest, o.MaxAttempts, st.events, st.storm.faults, st.storm.crashes, st.storm.worst)
+		st.seed, st.most, o.Concurrency, o.Zones, o.Refused, o.Plain, o.Harvest, o.MaxAttempts, st.events, st.storm.faults, st.storm.crashes, st.storm.worst)
 }
 
 // World is the world of the story, to be looked at when it is over.

@@ -58,6 +58,10 @@ type Options struct {
 	Plain bool
 	// Harvest is the harvest mode in the beginning.
 	Harvest facade.HarvestMode
+	// Concurrency is how many instances are started at once; the default, if
+	// 0. With fewer than there are containers it is not certain whose turn it
+	// is first.
+	Concurrency int
 	// MaxAttempts is how often it is tried to start a container; 10 by
 	// default.
 	MaxAttempts int
