@@ -37,7 +37,7 @@ func tellStories(t *testing.T, n int, story func(seed uint64) *Story, again stri
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && !t.Failed(); i = int(next.Add(1)) - 1 {
-				seed := *seed + uint64(i) //nolint:gosec // not below 0
+				seed := *seed + uint64(i)
 				var st *Story
 				wrong := bubble(t, func() []string {
 					st = story(seed)
