@@ -5,22 +5,13 @@ import (
 	"time"
 
 	"github.com/juju/errors"
-)
 
-// errDeadline is why the context of a call that took too long was cancelled.
-const errDeadline = errors.ConstError("deadline of the call passed")
+	"github.com/sutler-dev/sutler/internal/deadline"
+)
 
 // within makes a call with a deadline on the worker's clock.
 func (w *Worker) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := w.config.Clock.AfterFunc(limit, func() { cancel(errDeadline) })
-	defer timer.Stop()
-	err := call(ctx)
-	if err != nil && context.Cause(ctx) == errDeadline && errors.Is(err, context.Canceled) {
-		return errors.WithType(errors.Errorf("no answer within %s", limit), errors.Timeout)
-	}
-	return err
+	return deadline.Call(ctx, w.config.Clock, limit, call)
 }
 
 // ask makes a call of the facade, whose connection may be lost.

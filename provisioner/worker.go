@@ -137,7 +137,7 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 		Context: ctx,
 		Timeout: w.config.CallTimeout,
 		Clock:   w.config.Clock,
-		Splits:  isAboutAnItem,
+		Splits:  batch.AboutAnItem,
 	})
 	if err != nil {
 		return errors.Trace(err)
@@ -146,12 +146,12 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 		infos, err := batch.New(batch.Config[string, facade.ApplicationInfo]{
 			Call: func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
 				infos, err := bulk.ApplicationsInfo(ctx, apps)
-				return matchInfos(apps, infos), ofTheWhole(err)
+				return matchInfos(apps, infos), err
 			},
 			Context: ctx,
 			Timeout: w.config.CallTimeout,
 			Clock:   w.config.Clock,
-			Splits:  isAboutAnItem,
+			Splits:  batch.AboutAnItem,
 		})
 		if err != nil {
 			return errors.Trace(err)
@@ -159,32 +159,6 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 		w.bulk.set(infos)
 	}
 	return nil
-}
-
-// isAboutAnItem tells which failures of a whole batch may be the fault of one
-// application in it, which then must not cost the others. The rest, such as a
-// time-out, strikes everybody alike, and to ask again one by one would only
-// add to the trouble.
-func isAboutAnItem(err error) bool {
-	for _, kind := range []error{
-		errors.NotFound, errors.NotValid, errors.BadRequest,
-		errors.Unauthorized, errors.Forbidden, errors.AlreadyExists,
-	} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofTheWhole keeps the failure of a whole call from being taken for its answer
-// about each application: what is not found then, a model for one, is not the
-// application, whose operator would be deleted.
-func ofTheWhole(err error) error {
-	if errors.Is(err, errors.NotFound) {
-		return errors.New(err.Error())
-	}
-	return err
 }
 
 func (w *Worker) setPasswords(ctx context.Context, in []facade.ApplicationPassword) ([]batch.Result[struct{}], error) {

@@ -11,23 +11,12 @@ import (
 	"github.com/sutler-dev/sutler/containersetup/container"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/internal/batch"
+	"github.com/sutler-dev/sutler/internal/deadline"
 )
 
-// errDeadline is why the context of a call that took too long was cancelled.
-const errDeadline = errors.ConstError("deadline of the call passed")
-
-// within makes a call with a deadline.
+// within makes a call with a deadline on the worker's clock.
 func (w *Worker) within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := w.config.Clock.AfterFunc(limit, func() { cancel(errDeadline) })
-	defer timer.Stop()
-
-	err := call(ctx)
-	if err != nil && context.Cause(ctx) == errDeadline && errors.Is(err, context.Canceled) {
-		return errors.WithType(errors.Errorf("no answer within %s", limit), errors.Timeout)
-	}
-	return err
+	return deadline.Call(ctx, w.config.Clock, limit, call)
 }
 
 // ask is within for a call of the facade, whose connection may be lost.
@@ -102,17 +91,11 @@ func newBatch[In, Out any](
 	ctx context.Context, w *Worker, call func(context.Context, []In) ([]batch.Result[Out], error),
 ) (*batch.Batcher[In, Out], error) {
 	return batch.New(batch.Config[In, Out]{
-		Call: func(ctx context.Context, in []In) ([]batch.Result[Out], error) {
-			results, err := call(ctx, in)
-			return results, ofTheWhole(err)
-		},
+		Call:    call,
 		Context: ctx,
 		Timeout: w.config.CallTimeout,
 		Clock:   w.config.Clock,
-		Splits: func(err error) bool {
-			var whole *wholeError
-			return isAboutAnItem(err) || errors.As(err, &whole)
-		},
+		Splits:  batch.AboutAnItem,
 	})
 }
 
@@ -146,37 +129,6 @@ func (b *batches[In, Out]) do(ctx context.Context, in In) (Out, error) {
 	}()
 	return b.list[least].Do(ctx, in)
 }
-
-// isAboutAnItem tells which failures of a whole batch may be the fault of one
-// container in it, which then must not cost the others. The rest, such as a
-// time-out, strikes everybody alike, and to ask again one by one would only
-// add to the trouble.
-func isAboutAnItem(err error) bool {
-	for _, kind := range []error{
-		errors.NotFound, errors.NotValid, errors.BadRequest,
-		errors.Unauthorized, errors.Forbidden, errors.AlreadyExists,
-	} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofTheWhole keeps the failure of a whole call from being taken for its answer
-// about each container: what is not found then, a machine for one, is not the
-// container, whose instance would be stopped.
-func ofTheWhole(err error) error {
-	if errors.Is(err, errors.NotFound) {
-		return &wholeError{err.Error()}
-	}
-	return err
-}
-
-// wholeError is an error of no kind. It may still be the fault of one item.
-type wholeError struct{ message string }
-
-func (e *wholeError) Error() string { return e.message }
 
 // match puts answers that name their container in the order of the questions. A
 // container that no answer names has an error of its own.

@@ -9,6 +9,7 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/facade"
+	"github.com/sutler-dev/sutler/internal/deadline"
 )
 
 // tell observes and publishes, also when ctx has ended or does so meanwhile.
@@ -56,22 +57,9 @@ func (p *Preparer) valid(observed []facade.NetworkInterface, id string) []facade
 	return valid
 }
 
-// errLate is why the context of a call that took too long was cancelled.
-const errLate = errors.ConstError("deadline of the call passed")
-
-// within calls f with a context that ends after d at the latest, by the clock of
-// the config.
+// within makes a call with a deadline on the config's clock.
 func (p *Preparer) within(ctx context.Context, d time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := p.config.Clock.AfterFunc(d, func() { cancel(errLate) })
-	defer timer.Stop()
-	err := f(ctx)
-	if err != nil && context.Cause(ctx) == errLate && (errors.Is(err, context.Canceled) || errors.Is(err, errLate)) {
-		// Being cancelled is something else to whoever asked for this.
-		return errors.WithType(errors.Errorf("not done within %s (%v)", d, err), errors.Timeout)
-	}
-	return err
+	return deadline.Call(ctx, p.config.Clock, d, f)
 }
 
 // maxNamed is how many devices a message names.

@@ -26,8 +26,10 @@
 //
 // An item's own error is returned to its caller alone; an error of the whole
 // call is returned to every caller of the batch. Both are returned as they are,
-// except that a call that was cut short by Config.Timeout gives an
-// errors.Timeout and not the context.Canceled that it saw. An answer that is
+// with two exceptions. A call that was cut short by Config.Timeout gives an
+// errors.Timeout and not the context.Canceled that it saw. And an error of the
+// whole call is never an errors.NotFound to a caller: that is an answer about an
+// item, and only an item's own result gives it. An answer that is
 // too short gives an errors.NotValid for each item that has none; what is too
 // long is ignored. When Call panics, the items of the batch fail, somebody else
 // is appointed, and the panic goes on in the leader's goroutine.

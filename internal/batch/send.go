@@ -87,7 +87,7 @@ func (a answer[Out]) of(i, n int) (Out, error) {
 	var none Out
 	switch {
 	case a.err != nil:
-		return none, a.err
+		return none, notAnAnswer(a.err)
 	case i >= len(a.results):
 		return none, errors.NewNotValid(nil, fmt.Sprintf("answer %d of %d missing", i+1, n))
 	}

@@ -92,12 +92,12 @@ var arrows = []arrow{{
 	Why:       "whoever writes a back end needs the words and interfaces, and nothing of the workers",
 }, {
 	From:      "containersetup/hostprep",
-	To:        []string{"facade", "containersetup/container"},
+	To:        []string{"facade", "containersetup/container", "internal/deadline"},
 	Libraries: []string{juErrors, juClock},
 	Why:       "a host is prepared by what is injected; who asks for it is not known here",
 }, {
 	From:      "containersetup/containerprovisioner",
-	To:        []string{"facade", "containersetup/container", "containersetup/hostprep", "internal/keyqueue", "internal/batch"},
+	To:        []string{"facade", "containersetup/container", "containersetup/hostprep", "internal/keyqueue", "internal/batch", "internal/deadline"},
 	Libraries: libraries,
 	Why:       "the task knows interfaces only, and not the handler that starts it",
 }, {
@@ -112,7 +112,7 @@ var arrows = []arrow{{
 	Why:       "the suite judges a back end by the interfaces alone",
 }, {
 	From:      "containersetup",
-	To:        []string{"facade", "containersetup/...", "enginelog"},
+	To:        []string{"facade", "containersetup/...", "enginelog", "internal/deadline"},
 	Libraries: libraries,
 	Why:       "the handler knows interfaces only: a back end that it knew would be in every agent",
 }, {
