@@ -82,6 +82,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return operatorMain(ctx, args[1:], stderr)
 		case "box":
 			return boxMain(ctx, args[1:], stdout, stderr)
+		case "install":
+			return installMain(args[1:])
 		}
 	}
 	return agentMain(ctx, args, stdout, stderr)
@@ -110,12 +112,21 @@ func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return runAgent(ctx, opts)
 }
 
+// podIPVariable is what an operator finds its pod's address in.
+const podIPVariable = "JUJU_OPERATOR_POD_IP"
+
 // operatorMain is what the agent starts for every application.
 func operatorMain(ctx context.Context, args []string, stderr io.Writer) error {
-	config := operatorcmd.Config{Clock: clock.WallClock, Logger: newLogger(stderr, false)}
+	config := operatorcmd.Config{
+		// In a pod, what it listens on says nothing of where it is.
+		Host:   os.Getenv(podIPVariable),
+		Clock:  clock.WallClock,
+		Logger: newLogger(stderr, false),
+	}
 	flags := newFlags("operator")
 	flags.StringVar(&config.Dir, "dir", "", "")
 	flags.StringVar(&config.Application, "application", "", "")
+	flags.StringVar(&config.Listen, "listen", "", "")
 	if err := parse(flags, args); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -19,13 +20,20 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// Config is what a [Controller] works with; all of it is required.
+// Config is what a [Controller] works with. All of it is required but Listen and
+// Image.
 type Config struct {
 	// Dir is the model's directory.
 	Dir string
 	// State is where the controller keeps what it must not lose. It stays
 	// its owner's to close, after the controller has ended.
 	State *State
+	// Listen is where operators log in, host:port; on the loopback interface
+	// by default. The host is what they are told, and so has to be one that
+	// they can reach. Port 0 is the port of the last time, or else a free one.
+	Listen string
+	// Image is the operator's image of applications that name none.
+	Image string
 	Clock clock.Clock
 	// Logger hears of log-ins and of what is wrong with the model.
 	Logger *slog.Logger
@@ -97,10 +105,10 @@ func New(config Config) (*Controller, error) {
 	if c.server, err = c.newServer(); err != nil {
 		return nil, errors.Annotate(err, "making the endpoint's certificate")
 	}
-	if c.listener, err = config.State.listen(context.Background(), c.logger); err != nil {
+	if c.listener, err = config.State.listen(context.Background(), cmp.Or(config.Listen, defaultListen), c.logger); err != nil {
 		return nil, err
 	}
-	c.address = c.listener.Addr().String()
+	c.address = config.State.settings.Address
 	if err := catacomb.Invoke(catacomb.Plan{Site: &c.catacomb, Work: c.loop}); err != nil {
 		_ = c.listener.Close()
 		return nil, errors.Trace(err)

@@ -57,6 +57,9 @@ func (c *Controller) OperatorProvisioningInfo(_ context.Context, name string) (f
 	if len(info.APIAddresses) == 0 {
 		info.APIAddresses = []string{c.address}
 	}
+	if info.ImageDetails.RegistryPath == "" {
+		info.ImageDetails.RegistryPath = c.config.Image
+	}
 	return info, nil
 }
 

@@ -59,6 +59,22 @@ func TestAddressesOfTheApplicationGoBeforeTheControllersOwn(t *testing.T) {
 	}
 }
 
+func TestImageOfTheApplicationGoesBeforeTheDefault(t *testing.T) {
+	w := newWorld(t, v1App("db", "image: registry.example/db:1\n"))
+	for name, text := range v1App("web", "") {
+		w.write(name, text)
+	}
+	w.stop()
+	w.image = "registry.example/agent:1"
+	w.start()
+	for app, want := range map[string]string{"db": "registry.example/db:1", "web": "registry.example/agent:1"} {
+		info, err := w.OperatorProvisioningInfo(t.Context(), app)
+		if err != nil || info.ImageDetails.RegistryPath != want {
+			t.Errorf("%s: got image %q, %v; want %q", app, info.ImageDetails.RegistryPath, err, want)
+		}
+	}
+}
+
 func TestWhatIsNotThereIsNotFoundAndWhatIsMalformedIsNotValid(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"applications/broken/application.yaml": "life: alife\n",

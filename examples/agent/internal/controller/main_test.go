@@ -33,6 +33,7 @@ type world struct {
 	state *State
 	log   *safeBuffer
 	clock *shiftedClock
+	image string
 }
 
 // newWorld starts a controller on a model with these files.
@@ -57,7 +58,7 @@ func (w *world) start() {
 	}
 	w.state.passwords.cost = bcrypt.MinCost
 	w.Controller, err = New(Config{
-		Dir: w.dir, State: w.state, Clock: w.clock,
+		Dir: w.dir, State: w.state, Clock: w.clock, Image: w.image,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/juju/errors"
@@ -18,24 +19,36 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// listen opens the endpoint where it was the last time, so that operators find
-// it again; on another port when somebody else has that one by now. Then the
-// address that applications have by default is another, and their operators get
-// it with their next configuration.
-func (s *State) listen(ctx context.Context, logger *slog.Logger) (net.Listener, error) {
-	var config net.ListenConfig
-	if addr := s.settings.Address; addr != "" {
-		l, err := config.Listen(ctx, "tcp", addr)
-		if err == nil {
-			return l, nil
-		}
-		logger.Warn("the controller's port is taken, using another", "address", addr, "err", err)
+// defaultListen is for operators on this machine.
+const defaultListen = "127.0.0.1:0"
+
+// listen opens the endpoint at want, host:port. Port 0 is where it was the last
+// time on that host, so that operators find it again, or else a free one. So it is
+// when somebody else has the port by now: then the address that applications have
+// by default is another, and their operators get it with their next configuration.
+func (s *State) listen(ctx context.Context, want string, logger *slog.Logger) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(want)
+	if err != nil {
+		return nil, errors.NotValidf("listen address %q (want host:port)", want)
 	}
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if lastHost, _, err := net.SplitHostPort(s.settings.Address); port == "0" && err == nil && lastHost == host {
+		want = s.settings.Address
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", want)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		logger.Warn("the controller's port is taken, using another", "address", want, "err", err)
+		l, err = config.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
 	if err != nil {
 		return nil, errors.Annotate(err, "opening the log-in endpoint")
 	}
-	s.settings.Address = l.Addr().String()
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	address := net.JoinHostPort(host, port)
+	if address == s.settings.Address {
+		return l, nil
+	}
+	s.settings.Address = address
 	if err := s.saveSettings(); err != nil {
 		_ = l.Close()
 		return nil, err

@@ -251,13 +251,50 @@ func TestEndpointMovesWhenItsPortIsTaken(t *testing.T) {
 	}
 }
 
+func TestEndpointListensWhereItIsTold(t *testing.T) {
+	s := openState(t, t.TempDir(), time.Now())
+	logger := slog.New(slog.DiscardHandler)
+	listen := func(want string) string {
+		t.Helper()
+		l, err := s.listen(t.Context(), want, logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		// By the name that was asked for: it is what operators are told.
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		host, _, _ := net.SplitHostPort(want)
+		if got := net.JoinHostPort(host, port); s.settings.Address != got {
+			t.Errorf("operators are told %s, want %s", s.settings.Address, got)
+		}
+		return s.settings.Address
+	}
+	first := listen("127.0.0.2:0")
+	if again := listen("127.0.0.2:0"); again != first {
+		t.Errorf("got %s, want %s again", again, first)
+	}
+	listen("localhost:0")
+	if again := listen(first); again != first {
+		t.Errorf("got %s, want %s", again, first)
+	}
+	for _, want := range []string{"127.0.0.1", "192.0.2.1:0"} {
+		if l, err := s.listen(t.Context(), want, logger); err == nil {
+			_ = l.Close()
+			t.Errorf("%s: want an error", want)
+		}
+	}
+	if s.settings.Address != first {
+		t.Errorf("a failure changed the address to %s", s.settings.Address)
+	}
+}
+
 func TestUUIDHasItsForm(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	s := openState(t, t.TempDir(), time.Now())
 	if uuid := s.ControllerUUID(); len(uuid) != 36 || uuid[14] != '4' || uuid == newUUID() {
 		t.Errorf("got %q", uuid)
 	}
-	l, err := s.listen(t.Context(), logger)
+	l, err := s.listen(t.Context(), defaultListen, logger)
 	if err != nil {
 		t.Fatal(err)
 	}

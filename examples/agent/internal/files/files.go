@@ -45,7 +45,13 @@ func Write(path string, data []byte) (err error) {
 // Read returns what is in the file, of at most limit bytes, or an
 // errors.NotFound. A file that others may read is refused: what was meant to be
 // secret no longer is.
-func Read(path string, limit int64) ([]byte, error) {
+func Read(path string, limit int64) ([]byte, error) { return read(path, limit, 0o600) }
+
+// ReadShared is Read for a file that its group may read and write as well. In a
+// pod, that is how a volume belongs to the user that the pod runs as.
+func ReadShared(path string, limit int64) ([]byte, error) { return read(path, limit, 0o660) }
+
+func read(path string, limit int64, mode fs.FileMode) ([]byte, error) {
 	name := filepath.Base(path)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,8 +67,8 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errors.NotValidf("%s (want a regular file)", name)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, errors.NotValidf("%s with mode %#o (want 0600)", name, info.Mode().Perm())
+	case info.Mode().Perm()&^(mode|0o700) != 0:
+		return nil, errors.NotValidf("%s with mode %#o (want %#o)", name, info.Mode().Perm(), mode)
 	case info.Size() > limit:
 		return nil, errors.NotValidf("%s of %d bytes (want %d at most)", name, info.Size(), limit)
 	}

@@ -110,3 +110,18 @@ func TestRenameIsAnErrorWhereNothingIs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestGroupMayShareAFileThatOthersMayNot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mounted")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]bool{0o400: true, 0o440: true, 0o660: true, 0o444: false, 0o642: false, 0o670: false} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadShared(path, 1); (err == nil) != want {
+			t.Errorf("mode %#o: got %v", mode, err)
+		}
+	}
+}

@@ -33,18 +33,18 @@ type settings struct {
 // readSettings reads the files in dir, which must be those of the application.
 // Errors name the file and quote nothing.
 func readSettings(dir, application string) (settings, error) {
-	own, err := readConf(dir, ownConf)
+	tag := agentconf.TagForApplication(application)
+	own, err := readConf(dir, ownConf, tag)
+	if errors.Is(err, errors.NotFound) {
+		own, err = seedConf(dir, tag, err)
+	}
 	if err != nil {
 		return settings{}, err
-	}
-	tag := agentconf.TagForApplication(application)
-	if own.Tag != tag {
-		return settings{}, errors.NotValidf("%s: tag (want %s)", ownConf, tag)
 	}
 	s := settings{tag: tag, caCert: own.CACert, addresses: own.APIAddresses}
 	s.addPassword(own.APIPassword)
 	s.addPassword(own.OldPassword)
-	switch template, err := readConf(dir, templateConf); {
+	switch template, err := readConf(dir, templateConf, tag); {
 	case errors.Is(err, errors.NotFound):
 		// Then the own file is all there is.
 	case err != nil:
@@ -56,7 +56,7 @@ func readSettings(dir, application string) (settings, error) {
 	if len(s.passwords) == 0 {
 		return settings{}, errors.NotValidf("%s: no password", ownConf)
 	}
-	data, err := files.Read(filepath.Join(dir, infoFile), maxFile)
+	data, err := files.ReadShared(filepath.Join(dir, infoFile), maxFile)
 	if err != nil {
 		return settings{}, err
 	}
@@ -70,14 +70,43 @@ func (s *settings) addPassword(p facade.Secret) {
 	}
 }
 
-func readConf(dir, name string) (*agentconf.Config, error) {
-	data, err := files.Read(filepath.Join(dir, name), maxFile)
+// seedConf makes the first agent.conf from the template, as the agent does where
+// operators are processes. In a pod nobody else does. Where there is no template
+// it returns missing.
+func seedConf(dir, tag string, missing error) (*agentconf.Config, error) {
+	data, err := files.ReadShared(filepath.Join(dir, templateConf), maxFile)
+	switch {
+	case errors.Is(err, errors.NotFound):
+		return nil, missing
+	case err != nil:
+		return nil, err
+	}
+	conf, err := parseConf(templateConf, tag, data)
 	if err != nil {
 		return nil, err
 	}
+	return conf, files.Write(filepath.Join(dir, ownConf), data)
+}
+
+func readConf(dir, name, tag string) (*agentconf.Config, error) {
+	data, err := files.ReadShared(filepath.Join(dir, name), maxFile)
+	if err != nil {
+		return nil, err
+	}
+	return parseConf(name, tag, data)
+}
+
+// parseConf reads the content of one of the two, which must have the tag.
+func parseConf(name, tag string, data []byte) (*agentconf.Config, error) {
 	conf, err := agentconf.Parse(data)
 	if err != nil {
 		return nil, errors.Annotate(err, name)
 	}
-	return conf, errors.Annotate(conf.Validate(), name)
+	if err := conf.Validate(); err != nil {
+		return nil, errors.Annotate(err, name)
+	}
+	if conf.Tag != tag {
+		return nil, errors.NotValidf("%s: tag (want %s)", name, tag)
+	}
+	return conf, nil
 }

@@ -3,22 +3,27 @@
 //
 // A real operator runs an application's charm. This one does what every
 // operator does first: it reads its files, proves itself to the controller, and
-// says that it is active, serving TLS on a loopback port with the certificate
-// that it was given.
+// says that it is active, serving TLS with the certificate that it was given: on a
+// loopback port, or, in a pod, on the port that the pod's probes and its Service
+// look at. Whatever is asked there is answered with the application and its
+// status.
 //
 // # Its files
 //
-// All are in the operator's own directory; see the package operator/process.
+// All are in the operator's own directory; see the packages operator/process and
+// operator/kubernetes. In a pod the template and operator.yaml are mounted, and
+// cannot be written.
 //
-//   - agent.conf is the operator's own and has its password.
+//   - agent.conf is the operator's own and has its password. When there is none
+//     it is made from the template, once: what is there is never overwritten.
 //   - template-agent.conf is what the agent would have in agent.conf now. The
 //     controller's addresses and CA are taken from it, since they may have
 //     changed; its password is the one to use if the own one is refused, which
 //     happens when the template was lost and made anew.
 //   - operator.yaml has its certificate and key.
 //
-// They are read once: the agent restarts an operator whose configuration
-// changed.
+// They are read once: an operator whose configuration changed is restarted, or
+// gets a new pod.
 //
 // # Connection
 //

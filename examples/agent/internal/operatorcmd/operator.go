@@ -3,6 +3,7 @@ package operatorcmd
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -21,15 +22,20 @@ const (
 	goodbye = time.Second
 )
 
-// Config is what an operator is started with; all of it is required.
+// Config is what an operator is started with. All of it is required but Listen
+// and Host.
 type Config struct {
 	// Dir has the operator's files.
 	Dir string
 	// Application is the name of the application that this is the operator
 	// of.
 	Application string
-	Clock       clock.Clock
-	Logger      *slog.Logger
+	// Listen is where the operator serves, host:port; a free port of the
+	// loopback interface by default. Host is what the controller is told in
+	// place of its host, if there is another that the operator is reached by.
+	Listen, Host string
+	Clock        clock.Clock
+	Logger       *slog.Logger
 }
 
 // Validate returns an errors.NotValid that names the first field that is
@@ -42,6 +48,9 @@ func (c Config) Validate() error {
 		return errors.NotValidf("nil Clock")
 	case c.Logger == nil:
 		return errors.NotValidf("nil Logger")
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
+		return errors.NotValidf("Listen %q (want host:port)", c.Listen)
 	}
 	return facade.ValidateApplicationName(c.Application)
 }
@@ -61,7 +70,7 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := newServer(ctx, config.Application, settings.info)
+	server, err := newServer(ctx, config, settings.info)
 	if err != nil {
 		return err
 	}

@@ -131,15 +131,20 @@ func (w *world) writeConf(name string, change func(*agentconf.Config)) {
 }
 
 // run starts the operator; stop ends it and returns what it returned.
-func (w *world) run() (stop func() error) {
+func (w *world) run() (stop func() error) { return w.runAs(nil) }
+
+// runAs is run with a config that was changed.
+func (w *world) runAs(change func(*Config)) (stop func() error) {
+	config := Config{
+		Dir: w.dir, Application: "db", Clock: clock.WallClock,
+		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&config)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- Run(ctx, Config{
-			Dir: w.dir, Application: "db", Clock: clock.WallClock,
-			Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		})
-	}()
+	go func() { done <- Run(ctx, config) }()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		select {
@@ -292,7 +297,11 @@ func TestRunRefusesFilesItCannotUse(t *testing.T) {
 		"no agent.conf":    {func(w *world) { _ = os.Remove(filepath.Join(w.dir, ownConf)) }, "agent.conf not found"},
 		"no operator.yaml": {func(w *world) { _ = os.Remove(filepath.Join(w.dir, infoFile)) }, "operator.yaml not found"},
 		"agent.conf that others read": {func(w *world) { _ = os.Chmod(filepath.Join(w.dir, ownConf), 0o644) },
-			"agent.conf with mode 0644 (want 0600)"},
+			"agent.conf with mode 0644 (want 0660)"},
+		"a template of another application and no agent.conf": {func(w *world) {
+			_ = os.Remove(filepath.Join(w.dir, ownConf))
+			w.writeConf(templateConf, func(c *agentconf.Config) { c.Tag = "application-web" })
+		}, "template-agent.conf: tag (want application-db)"},
 		"another application's": {func(w *world) {
 			w.writeConf(ownConf, func(c *agentconf.Config) { c.Tag = "application-web" })
 		}, "agent.conf: tag (want application-db)"},
@@ -326,6 +335,7 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"empty Dir":                func(c *Config) { c.Dir = "" },
 		"nil Clock":                func(c *Config) { c.Clock = nil },
+		`Listen "1234"`:            func(c *Config) { c.Listen = "1234" },
 		"nil Logger":               func(c *Config) { c.Logger = nil },
 		"empty application name":   func(c *Config) { c.Application = "" },
 		`application name "../db"`: func(c *Config) { c.Application = "../db" },
