@@ -71,9 +71,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// Read connects to the socket and returns all that is said there, or
-// errors.NotFound when nobody listens.
-func Read(ctx context.Context, dir, name string) ([]byte, error) {
+// Dial connects to the socket. It returns errors.NotFound when nobody listens.
+func Dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	path, keep, err := shortPath(dir, name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errors.NotFoundf("listener on %s", name)
@@ -87,8 +86,15 @@ func Read(ctx context.Context, dir, name string) ([]byte, error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, errors.NotFoundf("listener on %s", name)
 	}
+	return conn, errors.Annotatef(err, "connecting to %s", name)
+}
+
+// Read connects to the socket and returns all that is said there, or
+// errors.NotFound when nobody listens.
+func Read(ctx context.Context, dir, name string) ([]byte, error) {
+	conn, err := Dial(ctx, dir, name)
 	if err != nil {
-		return nil, errors.Annotatef(err, "connecting to %s", name)
+		return nil, err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
