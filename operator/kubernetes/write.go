@@ -1,0 +1,240 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/juju/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+)
+
+// ensureObject makes an object be there and say what wanted does. live is what is
+// known of it, or nil. exact has the write refused, with a conflict, when live is
+// not the object's last version. It returns the object as it is afterwards.
+func (m *Manager) ensureObject(ctx context.Context, n names, k kind, live, wanted object, exact bool) (object, error) {
+	content, err := contentOf(wanted)
+	if err != nil {
+		return nil, err
+	}
+	stamp, err := m.stamp(wanted, content)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil {
+		made, err := m.create(ctx, n, k, wanted)
+		if !errors.Is(err, errors.AlreadyExists) || exact {
+			return made, err
+		}
+		// Not known to the informer, but of ours all the same?
+		if live, err = m.read(ctx, n, k, wanted.GetName()); err != nil {
+			return nil, err
+		}
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return nil, errors.NotYetAvailablef("%s %q, which is being deleted,", k.singular(), live.GetName())
+	}
+	at, err := m.differs(live, wanted, stamp)
+	if err != nil || at == "" {
+		return live, err
+	}
+	m.log(ctx, slog.LevelDebug, "changing", n.app, "kind", k.singular(), "name", live.GetName(), "field", at)
+	return m.apply(ctx, n, k, live, wanted, exact)
+}
+
+// stamp puts the digest of what is wanted on it. A Secret's contents are left out:
+// the annotation is for everybody to read.
+func (m *Manager) stamp(wanted object, content map[string]any) (string, error) {
+	data, isSecret := content["data"]
+	if isSecret {
+		delete(content, "data")
+	}
+	stamp, err := digestOf(content)
+	if isSecret {
+		content["data"] = data
+	}
+	annotations := wanted.GetAnnotations()
+	if annotations == nil {
+		annotations = make(map[string]string, 1)
+	}
+	annotations[annotationApplied] = stamp
+	wanted.SetAnnotations(annotations)
+	return stamp, err
+}
+
+// differs returns where live, which is trimmed, does not say what is wanted, or
+// may say something that the manager wrote and does not want any more; "" when it is
+// right.
+func (m *Manager) differs(live, wanted object, stamp string) (string, error) {
+	trimmed := copyOf(wanted)
+	m.trim(trimmed)
+	have, err := contentOf(live)
+	if err != nil {
+		return "", err
+	}
+	want, err := contentOf(trimmed)
+	if err != nil {
+		return "", err
+	}
+	delete(want, "apiVersion") // what comes from an informer has no type
+	delete(want, "kind")
+	if at := difference(have, want); at != "" {
+		return at, nil
+	}
+	if live.GetAnnotations()[annotationApplied] != stamp {
+		return "metadata.annotations." + annotationApplied, nil
+	}
+	return "", nil
+}
+
+// create makes an object that must not be there: else errors.AlreadyExists.
+func (m *Manager) create(ctx context.Context, n names, k kind, wanted object) (object, error) {
+	made, err := m.endpoints[k].create(ctx, copyOf(wanted), metav1.CreateOptions{FieldManager: m.config.FieldManager})
+	if err != nil {
+		return nil, errors.Annotatef(apiError(ctx, err), "creating %s %q", k.singular(), wanted.GetName())
+	}
+	m.written.created.Add(1)
+	m.log(ctx, slog.LevelDebug, "created", n.app, "kind", k.singular(), "name", wanted.GetName())
+	return m.took(k, made), nil
+}
+
+// took takes note of what a write returned.
+func (m *Manager) took(k kind, obj object) object {
+	m.trim(obj)
+	m.caches[k].wrote(obj)
+	return obj
+}
+
+// errStale is the kind of error of a write that was worked out from an object of
+// yesterday. Look again, and work it out again.
+const errStale = errors.ConstError("object is out of date")
+
+// read asks the API server for an object that is there, as far as is known, and
+// must be this operator's. It returns errStale when it is not there after all.
+func (m *Manager) read(ctx context.Context, n names, k kind, name string) (object, error) {
+	obj, err := m.endpoints[k].get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		m.caches[k].forget(name)
+		return nil, errors.Annotatef(errStale, "%s %q has just been deleted", k.singular(), name)
+	}
+	if err != nil {
+		return nil, errors.Annotatef(apiError(ctx, err), "reading %s %q", k.singular(), name)
+	}
+	if err := m.belongs(n, k.singular(), obj); err != nil {
+		return nil, err
+	}
+	return m.took(k, obj), nil
+}
+
+// apply changes an object that is there to what is wanted, and leaves to others
+// what is theirs.
+func (m *Manager) apply(ctx context.Context, n names, k kind, live, wanted object, exact bool) (object, error) {
+	version := ""
+	if exact {
+		version = live.GetResourceVersion()
+	}
+	if live.GetAnnotations()[annotationUpdated] != "" {
+		taken, err := m.takeOver(ctx, n, k, live, exact)
+		if err != nil {
+			return nil, err
+		}
+		if exact {
+			version = taken.GetResourceVersion()
+		}
+	}
+	content, err := contentOf(wanted)
+	if err != nil {
+		return nil, err
+	}
+	// Another object that took the name meanwhile is refused.
+	meta := content["metadata"].(map[string]any)
+	meta["uid"] = string(live.GetUID())
+	if version != "" {
+		meta["resourceVersion"] = version
+	}
+	data, err := json.Marshal(content)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	force := true
+	changed, err := m.endpoints[k].patch(ctx, live.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+		FieldManager: m.config.FieldManager, Force: &force,
+	})
+	if err != nil {
+		return nil, m.refused(ctx, n, k, live.GetName(), err)
+	}
+	m.written.changed.Add(1)
+	m.log(ctx, slog.LevelDebug, "changed", n.app, "kind", k.singular(), "name", live.GetName())
+	return m.took(k, changed), nil
+}
+
+// takeOver turns what the manager owns of an object since it created it into what
+// it has applied. Without it, nothing that was there at first could be taken away
+// by leaving it out.
+func (m *Manager) takeOver(ctx context.Context, n names, k kind, live object, exact bool) (object, error) {
+	full, err := m.endpoints[k].get(ctx, live.GetName())
+	if err != nil {
+		return nil, m.refused(ctx, n, k, live.GetName(), err)
+	}
+	if full.GetUID() != live.GetUID() || exact && full.GetResourceVersion() != live.GetResourceVersion() {
+		m.took(k, full)
+		return nil, errors.Annotatef(errStale, "%s %q was changed", k.singular(), live.GetName())
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(full, sets.New(m.config.FieldManager), m.config.FieldManager)
+	if err != nil {
+		return nil, errors.Annotatef(err, "taking over the fields of %s %q", k.singular(), live.GetName())
+	}
+	if patch == nil {
+		return full, nil
+	}
+	taken, err := m.endpoints[k].patch(ctx, live.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{
+		FieldManager: m.config.FieldManager,
+	})
+	if err != nil {
+		return nil, m.refused(ctx, n, k, live.GetName(), err)
+	}
+	m.written.changed.Add(1)
+	return m.took(k, taken), nil
+}
+
+// refused returns what a refused change means: errStale when the object is another
+// one by now, or gone.
+func (m *Manager) refused(ctx context.Context, n names, k kind, name string, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		if _, err := m.read(ctx, n, k, name); err != nil {
+			return err
+		}
+		return errors.Annotatef(errStale, "%s %q was changed", k.singular(), name)
+	}
+	return errors.Annotatef(apiError(ctx, err), "changing %s %q", k.singular(), name)
+}
+
+// deleteObject deletes what live is, and nothing that took its name meanwhile.
+func (m *Manager) deleteObject(ctx context.Context, n names, k kind, live object, how metav1.DeletionPropagation) error {
+	if live.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := live.GetUID()
+	err := m.endpoints[k].delete(ctx, live.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &how,
+	})
+	switch {
+	case err == nil:
+		m.written.deleted.Add(1)
+		m.log(ctx, slog.LevelDebug, "deleted", n.app, "kind", k.singular(), "name", live.GetName())
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		// Another one has the name now. Its time comes when it is seen.
+		m.caches[k].forget(live.GetName())
+		return nil
+	default:
+		return errors.Annotatef(apiError(ctx, err), "deleting %s %q", k.singular(), live.GetName())
+	}
+	takesTime := err == nil && (how != metav1.DeletePropagationBackground || k == pods || k == claims || len(live.GetFinalizers()) > 0)
+	m.caches[k].removed(live, takesTime)
+	return nil
+}
