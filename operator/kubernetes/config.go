@@ -148,11 +148,11 @@ func (c Config) Validate() error {
 	if bad := validation.IsDNS1123Label(c.Namespace); len(bad) > 0 {
 		return errors.NotValidf("Namespace %q: %s: it", c.Namespace, bad[0])
 	}
-	for field, value := range map[string]string{
-		"ModelUUID": c.ModelUUID, "ModelName": c.ModelName, "ControllerUUID": c.ControllerUUID, "ManagedBy": c.ManagedBy,
+	for _, field := range []struct{ name, value string }{
+		{"ModelUUID", c.ModelUUID}, {"ModelName", c.ModelName}, {"ControllerUUID", c.ControllerUUID}, {"ManagedBy", c.ManagedBy},
 	} {
-		if bad := validation.IsValidLabelValue(value); len(bad) > 0 {
-			return errors.NotValidf("%s %q: %s: it", field, value, bad[0])
+		if bad := validation.IsValidLabelValue(field.value); len(bad) > 0 {
+			return errors.NotValidf("%s %q: %s: it", field.name, field.value, bad[0])
 		}
 	}
 	for i, name := range c.PullSecrets {

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,12 +34,19 @@ func defaultCommand() []string {
 }
 
 func (p PodConfig) withDefaults() PodConfig {
+	p.Install, p.Command = slices.Clone(p.Install), slices.Clone(p.Command)
 	if len(p.Install) == 0 {
 		p.Install = defaultInstall()
 	}
 	if len(p.Command) == 0 {
 		p.Command = defaultCommand()
 	}
+	env := make([]corev1.EnvVar, len(p.Env))
+	for i := range p.Env {
+		env[i] = *p.Env[i].DeepCopy()
+	}
+	p.Env = env
+	p.Startup, p.Readiness, p.Liveness = p.Startup.DeepCopy(), p.Readiness.DeepCopy(), p.Liveness.DeepCopy()
 	if !p.NoProbes {
 		// Five minutes to start; afterwards a minute of silence has the
 		// container started again.
@@ -46,7 +54,7 @@ func (p PodConfig) withDefaults() PodConfig {
 		p.Readiness = probeOr(p.Readiness, 10, 3)
 		p.Liveness = probeOr(p.Liveness, 15, 4)
 	}
-	if p.Resources == nil {
+	if p.Resources = p.Resources.DeepCopy(); p.Resources == nil {
 		p.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(100, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(128<<20, resource.BinarySI),
@@ -57,7 +65,7 @@ func (p PodConfig) withDefaults() PodConfig {
 
 func probeOr(probe *corev1.Probe, period, failures int32) *corev1.Probe {
 	if probe != nil {
-		return probe.DeepCopy()
+		return probe
 	}
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(OperatorPort)}},
@@ -122,9 +130,9 @@ func (m *Manager) template(w wanted) corev1.PodTemplateSpec {
 				Ports:           []corev1.ContainerPort{{Name: "operator", ContainerPort: OperatorPort, Protocol: corev1.ProtocolTCP}},
 				VolumeMounts:    append(w.mounts(), program),
 				Resources:       *pod.Resources.DeepCopy(),
-				StartupProbe:    pod.Startup,
-				ReadinessProbe:  pod.Readiness,
-				LivenessProbe:   pod.Liveness,
+				StartupProbe:    pod.Startup.DeepCopy(),
+				ReadinessProbe:  pod.Readiness.DeepCopy(),
+				LivenessProbe:   pod.Liveness.DeepCopy(),
 			}},
 			Volumes: w.volumes(),
 		},
