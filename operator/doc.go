@@ -12,7 +12,8 @@
 // A manager may offer more, found by type assertion: [Watcher] makes drift seen
 // at once, [Lister] finds operators whose application was removed while nobody
 // looked, [Stager] lets two provisioners overlap for a while and still agree
-// on one password.
+// on one password, [Glancer] spares a manager the fetching of stored files as
+// long as nothing changes.
 //
 // # Concurrency and secrets
 //

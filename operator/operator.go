@@ -75,6 +75,30 @@ type Stager interface {
 	StageOperator(ctx context.Context, app, agentPath string, cfg *Config) (generation string, err error)
 }
 
+// Glancer is an optional interface of a [Manager] that fetches the stored files
+// from elsewhere when Operator is called, or that would have to keep them in
+// memory for it. Whoever remembers what the files of a generation are asks for
+// that alone, and has the operator kept as it is without holding the files.
+//
+// Such a manager shows generations, and an application's generation comes again
+// only with the same files, also after the operator was deleted and made anew.
+type Glancer interface {
+	// GlanceOperator is Operator without the two files: AgentConf and
+	// OperatorInfo are empty, and Generation is the one that Operator would
+	// show, not empty where files are stored. It returns errors.NotFound as
+	// Operator does. A manager that cannot do this after all returns
+	// errors.NotSupported, and is done without as a Glancer.
+	GlanceOperator(ctx context.Context, app string) (*Operator, error)
+
+	// KeepOperator is EnsureOperator with the files that are stored under
+	// cfg.Generation: in cfg they are empty, and all else there counts, by
+	// the rules of [Config.ValidateKeep]. It completes an operator of which
+	// only the configuration is there. When the stored generation is
+	// another one, or nothing is stored, it returns ErrConflict and has
+	// changed nothing.
+	KeepOperator(ctx context.Context, app, agentPath string, cfg *Config) error
+}
+
 // State is what there is of an operator. The zero State is an operator that is
 // absent or only half made.
 type State struct {
@@ -185,7 +209,29 @@ func (c *Config) Validate() error {
 		return errors.NotValidf("operator config with empty AgentConf")
 	case c.OperatorInfo.IsZero():
 		return errors.NotValidf("operator config with empty OperatorInfo")
-	case c.CharmStorage != nil && c.CharmStorage.Provider == "":
+	}
+	return c.validateRest()
+}
+
+// ValidateKeep is Validate for [Glancer].KeepOperator: the files are to be empty,
+// and Generation is not.
+func (c *Config) ValidateKeep() error {
+	switch {
+	case c == nil:
+		return errors.NotValidf("nil operator config")
+	case !c.AgentConf.IsZero():
+		return errors.NotValidf("operator config to keep with AgentConf")
+	case !c.OperatorInfo.IsZero():
+		return errors.NotValidf("operator config to keep with OperatorInfo")
+	case c.Generation == "":
+		return errors.NotValidf("operator config to keep with empty Generation")
+	}
+	return c.validateRest()
+}
+
+// validateRest judges what both have in common.
+func (c *Config) validateRest() error {
+	if c.CharmStorage != nil && c.CharmStorage.Provider == "" {
 		return errors.NotValidf("operator config: CharmStorage without Provider")
 	}
 	return nil

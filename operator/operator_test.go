@@ -82,8 +82,31 @@ func TestConfigValidateNamesTheField(t *testing.T) {
 	checkNotValid(t, (*operator.Config)(nil).Validate(), "nil operator config")
 }
 
+func TestConfigValidateKeepNamesTheField(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*operator.Config)
+		want   string
+	}{
+		{"no files", func(*operator.Config) {}, ""},
+		{"a generation alone", func(c *operator.Config) { *c = operator.Config{Generation: c.Generation} }, ""},
+		{"agent.conf", func(c *operator.Config) { c.AgentConf = fullConfig().AgentConf }, "keep with AgentConf"},
+		{"operator.yaml", func(c *operator.Config) { c.OperatorInfo = fullConfig().OperatorInfo }, "keep with OperatorInfo"},
+		{"no generation", func(c *operator.Config) { c.Generation = "" }, "empty Generation"},
+		{"storage of nobody", func(c *operator.Config) { c.CharmStorage.Provider = "" }, "CharmStorage without Provider"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := fullConfig()
+			c.AgentConf, c.OperatorInfo = facade.Secret{}, facade.Secret{}
+			test.change(c)
+			checkNotValid(t, c.ValidateKeep(), test.want)
+		})
+	}
+	checkNotValid(t, (*operator.Config)(nil).ValidateKeep(), "nil operator config")
+}
+
 // checkNotValid wants no error for an empty rule, and else an errors.NotValid
-// that names it.
+// that names it and quotes nothing.
 func checkNotValid(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
@@ -91,6 +114,8 @@ func checkNotValid(t *testing.T, err error, want string) {
 		t.Errorf("Validate = %v", err)
 	case want != "" && (!errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), want)):
 		t.Errorf("Validate = %v, want %q", err, want)
+	case err != nil && strings.Contains(err.Error(), canary):
+		t.Error("the error shows a secret")
 	}
 }
 
