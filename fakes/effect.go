@@ -11,8 +11,8 @@ type Extent int
 const (
 	// Nothing: the call fails and has changed nothing.
 	Nothing Extent = iota
-	// Half: EnsureOperator and StageOperator store the configuration and
-	// start nothing, DeleteOperator takes the operator away and leaves its
+	// Half: EnsureOperator, StageOperator and KeepOperator store the
+	// configuration and start nothing, DeleteOperator takes the operator away and leaves its
 	// configuration, SetPasswords sets the first half of the passwords.
 	// What it is for machines and hosts is said at [Machine] and [Host].
 	// For every other method it is as Nothing.

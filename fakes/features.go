@@ -23,6 +23,8 @@ const (
 	Listing
 	// Staging is operator.Stager.
 	Staging
+	// Glancing is operator.Glancer.
+	Glancing
 )
 
 // Plain returns the controller with no optional interface.
@@ -87,8 +89,9 @@ func (m *Manager) With(f Features) operator.Manager {
 		W = operator.Watcher
 		L = operator.Lister
 		S = operator.Stager
+		G = operator.Glancer
 	)
-	switch f & (Watching | Listing | Staging) {
+	switch f & (Watching | Listing | Staging | Glancing) {
 	case Watching:
 		return struct {
 			M
@@ -104,6 +107,11 @@ func (m *Manager) With(f Features) operator.Manager {
 			M
 			S
 		}{m, m}
+	case Glancing:
+		return struct {
+			M
+			G
+		}{m, m}
 	case Watching | Listing:
 		return struct {
 			M
@@ -116,13 +124,59 @@ func (m *Manager) With(f Features) operator.Manager {
 			W
 			S
 		}{m, m, m}
+	case Watching | Glancing:
+		return struct {
+			M
+			W
+			G
+		}{m, m, m}
 	case Listing | Staging:
 		return struct {
 			M
 			L
 			S
 		}{m, m, m}
+	case Listing | Glancing:
+		return struct {
+			M
+			L
+			G
+		}{m, m, m}
+	case Staging | Glancing:
+		return struct {
+			M
+			S
+			G
+		}{m, m, m}
 	case Watching | Listing | Staging:
+		return struct {
+			M
+			W
+			L
+			S
+		}{m, m, m, m}
+	case Watching | Listing | Glancing:
+		return struct {
+			M
+			W
+			L
+			G
+		}{m, m, m, m}
+	case Watching | Staging | Glancing:
+		return struct {
+			M
+			W
+			S
+			G
+		}{m, m, m, m}
+	case Listing | Staging | Glancing:
+		return struct {
+			M
+			L
+			S
+			G
+		}{m, m, m, m}
+	case Watching | Listing | Staging | Glancing:
 		return m
 	}
 	return struct{ M }{m}

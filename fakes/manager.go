@@ -34,6 +34,7 @@ var (
 	_ operator.Watcher = (*Manager)(nil)
 	_ operator.Lister  = (*Manager)(nil)
 	_ operator.Stager  = (*Manager)(nil)
+	_ operator.Glancer = (*Manager)(nil)
 )
 
 type managerState struct {
@@ -115,11 +116,18 @@ func (m *Manager) OperatorExists(ctx context.Context, app string) (operator.Stat
 // Operator is part of operator.Manager.
 func (m *Manager) Operator(ctx context.Context, app string) (*operator.Operator, error) {
 	return perform(ctx, m, Call{Method: "Operator", Key: app}, func(plan) (*operator.Operator, error) {
-		op := m.state.look(app).operator
-		if op == nil {
-			return nil, errors.NotFoundf("operator of application %q", app)
+		return m.state.read(app)
+	})
+}
+
+// GlanceOperator is part of operator.Glancer.
+func (m *Manager) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	return perform(ctx, m, Call{Method: "GlanceOperator", Key: app}, func(plan) (*operator.Operator, error) {
+		op, err := m.state.read(app)
+		if err == nil {
+			op.Config.AgentConf, op.Config.OperatorInfo = facade.Secret{}, facade.Secret{}
 		}
-		return op, nil
+		return op, err
 	})
 }
 
@@ -129,6 +137,16 @@ func (m *Manager) EnsureOperator(ctx context.Context, app, agentPath string, cfg
 	call := Call{Method: "EnsureOperator", Key: app, Args: []any{agentPath, cfg.Clone()}}
 	_, err := perform(ctx, m, call, func(p plan) (struct{}, error) {
 		return struct{}{}, m.state.write(call.Method, app, agentPath, cfg, !p.half())
+	})
+	return err
+}
+
+// KeepOperator is part of operator.Glancer. While the operator is being deleted
+// it returns errors.NotYetAvailable and changes nothing.
+func (m *Manager) KeepOperator(ctx context.Context, app, agentPath string, cfg *operator.Config) error {
+	call := Call{Method: "KeepOperator", Key: app, Args: []any{agentPath, cfg.Clone()}}
+	_, err := perform(ctx, m, call, func(p plan) (struct{}, error) {
+		return struct{}{}, m.state.keep(call.Method, app, agentPath, cfg, !p.half())
 	})
 	return err
 }
@@ -199,13 +217,12 @@ func (s *managerState) write(method, app, agentPath string, cfg *operator.Config
 		rec = &record{}
 	}
 	if rec.terminating {
-		return errors.NotYetAvailablef("operator of application %q, which is being deleted,", app)
+		return beingDeleted(app)
 	}
 	sameFiles := rec.stored != nil && rec.stored.AgentConf.Equal(cfg.AgentConf) &&
 		rec.stored.OperatorInfo.Equal(cfg.OperatorInfo)
 	if !s.hideGen && cfg.Generation != rec.generation && !sameFiles {
-		s.tally(app).conflicts++
-		return errors.WithType(errors.Errorf("operator of application %q: its stored configuration is another one", app), operator.ErrConflict)
+		return s.conflict(app)
 	}
 	startSame := !start || equalConfigs(rec.applied, cfg) && rec.agentPath == agentPath
 	if equalConfigs(rec.stored, cfg) && startSame {
@@ -234,6 +251,33 @@ func (s *managerState) write(method, app, agentPath string, cfg *operator.Config
 		})
 	})
 	return nil
+}
+
+// keep is write with the files that are stored under the generation given.
+func (s *managerState) keep(method, app, agentPath string, cfg *operator.Config, start bool) error {
+	if err := cfg.ValidateKeep(); err != nil {
+		return err
+	}
+	rec := s.record(app)
+	switch {
+	case rec != nil && rec.terminating:
+		return beingDeleted(app)
+	case rec == nil || rec.stored == nil || s.shown(rec) != cfg.Generation:
+		return s.conflict(app)
+	}
+	cfg = cfg.Clone()
+	cfg.AgentConf, cfg.OperatorInfo = rec.stored.AgentConf, rec.stored.OperatorInfo
+	return s.write(method, app, agentPath, cfg, start)
+}
+
+func beingDeleted(app string) error {
+	return errors.NotYetAvailablef("operator of application %q, which is being deleted,", app)
+}
+
+// conflict counts a refused write and returns why.
+func (s *managerState) conflict(app string) error {
+	s.tally(app).conflicts++
+	return errors.WithType(errors.Errorf("operator of application %q: its stored configuration is another one", app), operator.ErrConflict)
 }
 
 // start makes the operator from what is stored.

@@ -397,3 +397,85 @@ func TestEndOfADeletionIsTold(t *testing.T) {
 		}
 	})
 }
+
+func TestGlanceShowsNoFilesAndKeepUsesThoseStored(t *testing.T) {
+	faults, _, m := world()
+	keep := func(generation string, change func(*operator.Config)) error {
+		cfg := &operator.Config{Version: "2.9.49", Generation: generation}
+		change(cfg)
+		return m.KeepOperator(t.Context(), "a", "/data", cfg)
+	}
+	same := func(*operator.Config) {}
+	if err := keep("1", same); !errors.Is(err, operator.ErrConflict) {
+		t.Errorf("kept what is not there: %v", err)
+	}
+	if _, err := m.GlanceOperator(t.Context(), "a"); !errors.Is(err, errors.NotFound) {
+		t.Errorf("glance at what is not there: %v", err)
+	}
+	ensure(t, m, "a", config("1"))
+	op, err := m.GlanceOperator(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := m.Config("a")
+	generation := stored.Generation
+	if !op.Config.AgentConf.IsZero() || !op.Config.OperatorInfo.IsZero() || op.Config.Generation != generation || op.Config.Version != "2.9.49" {
+		t.Errorf("a glance shows %+v", op.Config)
+	}
+
+	half := func() {
+		faults.Add(fakes.Rule{Method: "KeepOperator", Effect: fakes.Effect{Err: errors.New("crash"), Act: fakes.Half}})
+	}
+	steps := []struct {
+		name       string
+		generation string
+		change     func(*operator.Config)
+		before     func()
+		kind       error
+		writes     int
+	}{
+		{"as it is", generation, same, nil, nil, 1},
+		{"vanished", generation, same, func() { m.VanishOperator("a") }, nil, 2},
+		{"tags", generation, func(c *operator.Config) { c.ResourceTags = map[string]string{"a": "b"} }, nil, nil, 3},
+		{"another generation", "other", func(c *operator.Config) { c.Version = "2.9.50" }, nil, operator.ErrConflict, 3},
+		{"files", generation, func(c *operator.Config) { c.AgentConf = stored.AgentConf }, nil, errors.NotValid, 3},
+		{"half done", generation, func(c *operator.Config) { c.Version = "2.9.50" }, half, nil, 4},
+		{"config vanished", generation, same, func() { m.VanishConfig("a") }, operator.ErrConflict, 4},
+		{"being deleted", generation, same, func() {
+			ensure(t, m, "a", config("1"))
+			m.SetTermination(fakes.Termination{Forever: true})
+			if err := m.DeleteOperator(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+		}, errors.NotYetAvailable, 5},
+	}
+	for _, step := range steps {
+		if step.before != nil {
+			step.before()
+		}
+		err := keep(step.generation, step.change)
+		switch {
+		case step.name == "half done":
+			if running := m.Running("a"); err == nil || running.Version == "2.9.50" || m.Config("a").Version != "2.9.50" {
+				t.Errorf("half done: %v, runs %+v", err, running)
+			}
+		case step.kind == nil && err != nil, !errors.Is(err, step.kind):
+			t.Errorf("%s: error %v, want %v", step.name, err, step.kind)
+		}
+		if n := m.Writes("a"); n != step.writes {
+			t.Errorf("%s: %d writes, want %d", step.name, n, step.writes)
+		}
+		if now := m.Config("a"); now != nil && (!now.AgentConf.Equal(stored.AgentConf) || !now.OperatorInfo.Equal(stored.OperatorInfo)) {
+			t.Errorf("%s: other files are stored", step.name)
+		}
+	}
+	if n := m.Conflicts("a"); n != 3 {
+		t.Errorf("%d conflicts, want 3", n)
+	}
+	if n := faults.Count("GlanceOperator", "a"); n != 2 {
+		t.Errorf("%d glances were recorded, want 2", n)
+	}
+	if err := m.CheckHistory(); err != nil {
+		t.Error(err)
+	}
+}

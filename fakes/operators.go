@@ -14,15 +14,15 @@ import (
 type Termination struct {
 	// For is how long it takes on the clock.
 	For time.Duration
-	// Looks is how many times OperatorExists and Operator, counted
-	// together, still find the operator.
+	// Looks is how many times OperatorExists, Operator and GlanceOperator,
+	// counted together, still find the operator.
 	Looks int
 	// Forever is a deletion that hangs until [Manager.Finish].
 	Forever bool
 }
 
-// Write is one effective change of an operator by EnsureOperator or
-// StageOperator.
+// Write is one effective change of an operator by EnsureOperator, StageOperator
+// or KeepOperator.
 type Write struct {
 	Method string
 	Time   time.Time
@@ -94,6 +94,15 @@ func (s *managerState) look(app string) view {
 	return out
 }
 
+// read is what a call sees that wants the operator and not only its state.
+func (s *managerState) read(app string) (*operator.Operator, error) {
+	op := s.look(app).operator
+	if op == nil {
+		return nil, errors.NotFoundf("operator of application %q", app)
+	}
+	return op, nil
+}
+
 // SetTermination says how deletions go on that start from now on, of the
 // applications named, or of all without one of their own when none is named.
 func (m *Manager) SetTermination(t Termination, apps ...string) {
@@ -128,7 +137,7 @@ func (m *Manager) SetStale(reads int, d time.Duration) {
 
 // HideGenerations makes this a manager without revisions, which shows the
 // empty generation always and never returns operator.ErrConflict. It is not a
-// proper operator.Stager then: use [Manager.Plain].
+// proper operator.Stager or Glancer then: use [Manager.Plain].
 func (m *Manager) HideGenerations() {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
@@ -238,7 +247,8 @@ func (m *Manager) Apps() []string {
 }
 
 // Writes returns how often the application's operator, or its stored
-// configuration, was effectively changed by EnsureOperator and StageOperator.
+// configuration, was effectively changed by EnsureOperator, StageOperator and
+// KeepOperator.
 func (m *Manager) Writes(app string) int { return len(m.History(app)) }
 
 // History returns the changes that [Manager.Writes] counts, oldest first.
