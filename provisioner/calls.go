@@ -108,6 +108,15 @@ func (d *deadline) operator(app string) (*operator.Operator, error) {
 	return op, d.end(err)
 }
 
+func (d *deadline) glanceOperator(glancer operator.Glancer, app string) (*operator.Operator, error) {
+	op, err := glancer.GlanceOperator(d.begin(), app)
+	return op, d.end(err)
+}
+
+func (d *deadline) keepOperator(glancer operator.Glancer, app, agentPath string, cfg *operator.Config) error {
+	return d.end(glancer.KeepOperator(d.begin(), app, agentPath, cfg))
+}
+
 func (d *deadline) stageOperator(stager operator.Stager, app, agentPath string, cfg *operator.Config) (string, error) {
 	generation, err := stager.StageOperator(d.begin(), app, agentPath, cfg)
 	return generation, d.end(err)

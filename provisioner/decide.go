@@ -17,6 +17,7 @@ type observed struct {
 	format    *formatSeen
 	state     *operator.State
 	operator  *operatorSeen
+	glance    glancing // whether operator is, or can be, seen without its files
 	info      *facade.OperatorProvisioningInfo
 	providers []string // the storage providers that can be served
 }
@@ -46,8 +47,10 @@ const (
 	readFormat
 	readState
 	readOperator
+	glanceOperator // read it without its files
 	readInfo
 	ensureOperator // make it be there and be as it should
+	keepOperator   // the same with its files as they are, unless they have to change
 	deleteOperator // start or continue its deletion, and look again
 	awaitEnd       // its deletion is under way: look again soon
 	awaitCharm     // there is no charm yet: look again with back-off
@@ -59,8 +62,8 @@ const (
 
 func (s step) String() string {
 	names := [stepCount]string{
-		"read life", "read format", "read state", "read operator", "read provisioning info",
-		"ensure operator", "delete operator", "await end", "await charm", "leave alone", "forget", "refuse",
+		"read life", "read format", "read state", "read operator", "glance at operator",
+		"read provisioning info", "ensure operator", "keep operator", "delete operator", "await end", "await charm", "leave alone", "forget", "refuse",
 	}
 	if int(s) < len(names) {
 		return names[s]
@@ -126,6 +129,8 @@ func decideAlive(seen observed) (step, error) {
 		return readState, nil
 	case seen.state.Terminating:
 		return awaitEnd, nil
+	case seen.operator == nil && seen.glance == mayGlance && seen.state.Exists:
+		return glanceOperator, nil
 	case seen.operator == nil:
 		return readOperator, nil
 	case seen.operator.operator != nil && seen.operator.operator.Dying:
@@ -135,6 +140,9 @@ func decideAlive(seen observed) (step, error) {
 	}
 	if err := checkStorage(seen.info.CharmStorage, seen.providers); err != nil {
 		return refuseIt, err
+	}
+	if seen.glance == glanced {
+		return keepOperator, nil
 	}
 	return ensureOperator, nil
 }

@@ -55,6 +55,14 @@ func TestDecide(t *testing.T) {
 		{"ending is awaited", observed{life: alive, format: v1, state: ending}, awaitEnd, nil},
 		{"dying since the state was read is awaited", observed{life: alive, format: v1, state: present, operator: leaving}, awaitEnd, nil},
 
+		{"one that may be as remembered is glanced at", observed{life: alive, format: v1, state: present, glance: mayGlance}, glanceOperator, nil},
+		{"one that is not there is not", observed{life: alive, format: v1, state: absent, glance: mayGlance}, readOperator, nil},
+		{"nor one that ends", observed{life: alive, format: v1, state: terminating, glance: mayGlance}, awaitEnd, nil},
+		{"one that is as remembered is compared", observed{life: alive, format: v1, state: present, operator: some, glance: glanced}, readInfo, nil},
+		{"and kept", observed{life: alive, format: v1, state: present, operator: some, info: plain, glance: glanced}, keepOperator, nil},
+		{"unless it is dying since", observed{life: alive, format: v1, state: present, operator: leaving, glance: glanced}, awaitEnd, nil},
+		{"one whose files have to change is read", observed{life: alive, format: v1, state: present, info: plain}, readOperator, nil},
+
 		{"alive without a charm is awaited", observed{life: alive, format: noCharm}, awaitCharm, nil},
 		{"alive of format 2 is left alone", observed{life: alive, format: v2}, leaveAlone, nil},
 		{"alive of a later format is left alone", observed{life: alive, format: v3}, leaveAlone, nil},
@@ -66,6 +74,7 @@ func TestDecide(t *testing.T) {
 		{"dead of format 2 is left alone", observed{life: dead, format: v2}, leaveAlone, nil},
 		{"dead is asked for its operator", observed{life: dead, format: v1}, readState, nil},
 		{"dead without a charm is removed all the same", observed{life: dead, format: noCharm, state: present}, deleteOperator, nil},
+		{"dead is not glanced at", observed{life: dead, format: v1, state: absent, glance: mayGlance}, readOperator, nil},
 		{"dead with an operator", observed{life: dead, format: v1, state: present}, deleteOperator, nil},
 		{"dead with one terminating", observed{life: dead, format: v1, state: terminating}, deleteOperator, nil},
 		{"dead with nothing to see is asked for parts", observed{life: dead, format: v1, state: absent}, readOperator, nil},
@@ -95,6 +104,11 @@ func TestDecide(t *testing.T) {
 			observed{life: alive, format: v1, state: absent, operator: nothing, info: storage("kubernetes")},
 			ensureOperator, nil,
 		},
+		{
+			"storage of another provider for one that is as remembered",
+			observed{life: alive, format: v1, state: present, operator: some, glance: glanced, info: storage("tape")},
+			refuseIt, errors.NotSupported,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
@@ -121,15 +135,18 @@ func TestDecideEnds(t *testing.T) {
 		if (err != nil) != (next == refuseIt) {
 			t.Errorf("%s: error %v", path, err)
 		}
-		if next == deleteOperator || next == ensureOperator {
+		if next == deleteOperator || next == ensureOperator || next == keepOperator {
 			if seen.format != nil && seen.format.format >= 2 {
 				t.Errorf("%s: touches an application of format 2", path)
 			}
 			if seen.life.life == facade.Dying {
 				t.Errorf("%s: touches a dying application", path)
 			}
-			if (next == ensureOperator) != (seen.life.life == facade.Alive) {
+			if (next != deleteOperator) != (seen.life.life == facade.Alive) {
 				t.Errorf("%s: life %+v", path, *seen.life)
+			}
+			if next == keepOperator && !seen.state.Exists {
+				t.Errorf("%s: keeps what is not there", path)
 			}
 		}
 		switch next {
@@ -153,17 +170,30 @@ func TestDecideEnds(t *testing.T) {
 				seen.operator = &operatorSeen{operator: op}
 				walk(t, seen, path)
 			}
+		case glanceOperator:
+			seen.glance = readFiles
+			walk(t, seen, path+" in vain")
+			seen.glance = glanced
+			for _, op := range []*operator.Operator{{}, {Dying: true}} {
+				seen.operator = &operatorSeen{operator: op}
+				walk(t, seen, path)
+			}
+		case keepOperator:
+			seen.operator, seen.glance = nil, readFiles
+			walk(t, seen, path+" in vain")
 		case readInfo:
 			for _, s := range []*facade.CharmStorage{nil, {}, {Provider: "p"}} {
 				seen.info = &facade.OperatorProvisioningInfo{CharmStorage: s}
 				walk(t, seen, path)
 			}
 		}
-		if strings.Count(path, ">") > 7 {
+		if strings.Count(path, ">") > 9 {
 			t.Fatalf("%s: no end", path)
 		}
 	}
-	walk(t, observed{providers: []string{"p"}}, "")
+	for _, glance := range []glancing{readFiles, mayGlance} {
+		walk(t, observed{providers: []string{"p"}, glance: glance}, "")
+	}
 }
 
 // TestPlanPassword states the protocol's rules over every combination of facts.

@@ -71,7 +71,12 @@
 // What the facade and the manager offer beyond the required is found by type
 // assertion and used: [facade.ProvisioningWatcher], [facade.BulkApplications],
 // [facade.StatusSetter], [operator.Watcher], [operator.Lister],
-// [operator.Stager]. One that answers errors.NotSupported is done without.
+// [operator.Stager], [operator.Glancer]. One that answers errors.NotSupported is
+// done without.
+//
+// With a Glancer, a pass that finds everything as the last one left it does not ask
+// for the stored files: that they are right for what they are rendered from is
+// remembered with their generation, as digests. Any other pass reads them.
 //
 // # Secrets
 //

@@ -113,6 +113,12 @@ func TestEventDuringAPassIsNotLost(t *testing.T) {
 			if method == "DeleteOperator" || method == "SetProvisioningStatus" {
 				return
 			}
+			if method == "GlanceOperator" || method == "KeepOperator" {
+				w.look("mysql") // settled now, if it was not
+				if w.faults.Count(method, "mysql") == 0 {
+					w.look("mysql")
+				}
+			}
 			// Without a watcher of provisioning, only what is read later
 			// in the same pass can know.
 			w.controller.Watchers("WatchApplications")[0].Send([]string{"mysql"})
@@ -198,7 +204,7 @@ func TestWorkerLeavesAloneWhatItDoesNotOwn(t *testing.T) {
 }
 
 func TestDryRunDoesNothingAndSaysWhatItWould(t *testing.T) {
-	acts := []string{"StageOperator", "EnsureOperator", "DeleteOperator", "SetPasswords", "IssueOperatorCertificate", "SetProvisioningStatus"}
+	acts := []string{"StageOperator", "EnsureOperator", "KeepOperator", "DeleteOperator", "SetPasswords", "IssueOperatorCertificate", "SetProvisioningStatus"}
 	tests := []struct {
 		would   string
 		arrange func(w *world)

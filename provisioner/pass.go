@@ -50,12 +50,16 @@ type pass struct {
 // memory is what is remembered of an application from pass to pass. All of it
 // can be lost: it saves work, or spares the world repetitions.
 type memory struct {
-	// digest is of the inputs for which the stored files were found to be
-	// what would be rendered, and remembered says that there is one;
+	// inputs and files are digests of stored files that were found to be
+	// what would be rendered and known to the controller, and of the inputs
+	// for which they are. remembered says that there are such;
 	// renewAt is when that stops being true by itself.
-	digest     uint64
-	remembered bool
-	renewAt    time.Time
+	inputs, files uint64
+	remembered    bool
+	renewAt       time.Time
+	// generation is under which these files are stored; empty when it is not
+	// known, or when something went wrong since they were seen.
+	generation string
 
 	// told is the password that this worker told the controller last, kept
 	// until the operator is settled.
@@ -84,7 +88,7 @@ func (p *pass) run() result {
 // look observes, one question at a time, until it is decided what to do, and
 // does it.
 func (p *pass) look() result {
-	p.seen = observed{providers: p.w.config.StorageProviders}
+	p.seen = observed{providers: p.w.config.StorageProviders, glance: p.glancing()}
 	if !p.w.config.Owns(p.app) {
 		return result{outcome: OutcomeForgotten}
 	}
@@ -103,8 +107,15 @@ func (p *pass) look() result {
 			err = p.readState()
 		case readOperator:
 			err = p.readOperator()
+		case glanceOperator:
+			err = p.glanceOperator()
 		case readInfo:
 			err = p.readInfo()
+		case keepOperator:
+			if res, done := p.keep(); done {
+				return res
+			}
+			// Else there is more to be seen.
 		case ensureOperator:
 			return p.ensure()
 		case deleteOperator:
@@ -282,8 +293,8 @@ func (p *pass) ensure() result {
 	}
 	exists := p.seen.state.Exists
 
-	digest := in.digest(p.w.seed, stored)
-	if exists && p.memory.remembers(digest, now) {
+	inputs, files := in.digest(p.w.seed), digestFiles(p.w.seed, stored)
+	if exists && p.memory.remembers(inputs, files, now) {
 		// What is stored is what would be rendered, and was told.
 		return p.finish(stored, newConfig(in.info, stored.AgentConf, stored.OperatorInfo, stored.Generation), nil)
 	}
@@ -320,24 +331,24 @@ func (p *pass) ensure() result {
 	}
 	if plan.tell {
 		// Remembered before the call: also one that seems to fail may
-		// have told.
-		p.memory.told = password
+		// have told. Then another one that was told before is so no more.
+		p.memory.told, p.memory.remembered = password, false
 		if err := p.tell(password); err != nil {
 			return failed(err)
 		}
 	}
 	cfg := newConfig(in.info, agentConf, operatorInfo, generation)
-	p.memory.remember(digest, renewAt, exists && !plan.tell &&
+	p.memory.remember(inputs, files, renewAt, exists && !plan.tell &&
 		agentConf.Equal(stored.AgentConf) && operatorInfo.Equal(stored.OperatorInfo))
 	return p.finish(stored, cfg, issueErr)
 }
 
-func (m *memory) remembers(digest uint64, now time.Time) bool {
-	return m.remembered && m.digest == digest && now.Before(m.renewAt)
+func (m *memory) remembers(inputs, files uint64, now time.Time) bool {
+	return m.settled(now) && m.inputs == inputs && m.files == files
 }
 
-func (m *memory) remember(digest uint64, renewAt time.Time, same bool) {
-	m.digest, m.renewAt, m.remembered = digest, renewAt, same
+func (m *memory) remember(inputs, files uint64, renewAt time.Time, same bool) {
+	m.inputs, m.files, m.renewAt, m.remembered = inputs, files, renewAt, same
 }
 
 func (p *pass) inputs() *inputs {
@@ -465,6 +476,9 @@ func (p *pass) finish(stored, cfg *operator.Config, issueErr error) result {
 	if p.w.config.DryRun {
 		return p.wouldEnsure(stored, cfg)
 	}
+	// Also where its files are remembered, they may be stored under another
+	// generation now. It is kept in mind when all went well.
+	p.memory.generation = ""
 	err := p.calls.ensureOperator(p.app, p.w.config.Agent.DataDir(), cfg)
 	switch {
 	case err == nil:
@@ -477,16 +491,21 @@ func (p *pass) finish(stored, cfg *operator.Config, issueErr error) result {
 		return failed(errors.Annotate(err, "ensuring the operator"))
 	}
 	p.memory.told = facade.Secret{}
+	p.memory.generation = cfg.Generation
 	if !p.seen.state.Exists {
 		p.w.log(p.ctx, slog.LevelInfo, "operator created", p.app)
 	} else if !p.memory.remembered {
 		p.w.log(p.ctx, slog.LevelDebug, "operator ensured", p.app)
 	}
-	now := p.w.config.Clock.Now()
 	if issueErr != nil {
-		return p.failedIssue(issueErr, now)
+		return p.failedIssue(issueErr, p.w.config.Clock.Now())
 	}
-	return result{outcome: OutcomeSettled, after: max(p.memory.renewAt.Sub(now), 1)}
+	return p.settled()
+}
+
+// settled looks again when the certificate falls due.
+func (p *pass) settled() result {
+	return result{outcome: OutcomeSettled, after: max(p.memory.renewAt.Sub(p.w.config.Clock.Now()), 1)}
 }
 
 // dryRun says what ensure would do, without asking anybody to do it.

@@ -30,26 +30,33 @@ type inputs struct {
 }
 
 // digest returns a value that differs when anything differs that the rendered
-// files depend on. It stands for those documents in the memory of a settled
-// application.
-func (in *inputs) digest(seed maphash.Seed, stored *operator.Config) uint64 {
+// files depend on besides the stored ones. It stands for all that in the memory
+// of a settled application, as digestFiles does for the stored files.
+func (in *inputs) digest(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	// The lengths keep neighbouring fields apart.
-	add := func(s string) {
-		maphash.WriteComparable(&h, len(s))
-		h.WriteString(s)
-	}
-	for _, s := range [...]string{
-		in.dataDir, in.logDir, in.controllerUUID, in.modelUUID, in.caCert, in.info.Version,
-		stored.AgentConf.Reveal(), stored.OperatorInfo.Reveal(),
-	} {
-		add(s)
+	for _, s := range [...]string{in.dataDir, in.logDir, in.controllerUUID, in.modelUUID, in.caCert, in.info.Version} {
+		addField(&h, s)
 	}
 	for _, addr := range in.info.APIAddresses {
-		add(addr)
+		addField(&h, addr)
 	}
 	return h.Sum64()
+}
+
+// digestFiles returns a value that differs when a stored file does.
+func digestFiles(seed maphash.Seed, stored *operator.Config) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	addField(&h, stored.AgentConf.Reveal())
+	addField(&h, stored.OperatorInfo.Reveal())
+	return h.Sum64()
+}
+
+// addField adds a text and its length, which keeps neighbours apart.
+func addField(h *maphash.Hash, s string) {
+	maphash.WriteComparable(h, len(s))
+	h.WriteString(s)
 }
 
 // parseStored reads the stored agent.conf; one that does not parse counts as

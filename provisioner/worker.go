@@ -27,6 +27,7 @@ type Worker struct {
 	seed     maphash.Seed // of the digests in the applications' memories
 	queue    *keyqueue.Queue[string]
 	stager   optional[operator.Stager]
+	glancer  optional[operator.Glancer]
 
 	// Set up before any pass runs.
 	passwords *batch.Batcher[facade.ApplicationPassword, struct{}]
@@ -60,6 +61,7 @@ func New(config Config) (*Worker, error) {
 		watchers:     make(map[string]*watcherState),
 	}
 	w.stager.find(config.OperatorManager)
+	w.glancer.find(config.OperatorManager)
 	w.lister.find(config.OperatorManager)
 	w.status.find(config.Facade)
 	err = catacomb.Invoke(catacomb.Plan{Site: &w.catacomb, Work: w.loop})

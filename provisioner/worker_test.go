@@ -51,7 +51,7 @@ func TestApplicationThatComesLaterGetsAnOperatorToo(t *testing.T) {
 }
 
 func TestOptionalInterfacesAreOptional(t *testing.T) {
-	for features := range fakes.Features(64) {
+	for features := range fakes.Features(128) {
 		story(t, func(w *world) {
 			w.config.Facade = w.controller.With(features)
 			w.config.OperatorManager = w.manager.With(features)
@@ -537,7 +537,7 @@ func TestVanishedApplicationIsAnOutcomeAndNoError(t *testing.T) { // O27
 // What answers that it is not supported after all is done without, and not
 // asked again.
 func TestOptionalInterfaceThatIsNotSupportedIsDoneWithout(t *testing.T) {
-	for _, method := range []string{"ApplicationsInfo", "StageOperator", "Operators", "SetProvisioningStatus"} {
+	for _, method := range []string{"ApplicationsInfo", "StageOperator", "GlanceOperator", "Operators", "SetProvisioningStatus"} {
 		t.Run(method, func(t *testing.T) {
 			story(t, func(w *world) {
 				w.config.Concurrency = 1

@@ -102,6 +102,15 @@ func (w *world) after(d time.Duration) {
 	synctest.Wait()
 }
 
+// look has the worker look at the application now.
+func (w *world) look(app string) {
+	w.Helper()
+	if err := w.worker.Trigger(app); err != nil {
+		w.Fatal(err)
+	}
+	synctest.Wait()
+}
+
 // exists tells whether the application's operator is fully there.
 func (w *world) exists(app string) bool {
 	w.Helper()
