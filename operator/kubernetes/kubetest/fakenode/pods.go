@@ -156,7 +156,8 @@ func (p *pods) proceed(ctx context.Context, pod *corev1.Pod, how Behaviour) (tim
 	now := time.Now()
 	decided := decide(pod, how, now)
 	again := decided.again
-	var annotations map[string]string
+	// Nothing is said of another pod of the name.
+	metadata := map[string]any{"uid": pod.UID}
 	if decided.reads {
 		files, err := readFiles(ctx, p.Client, pod)
 		switch {
@@ -170,18 +171,14 @@ func (p *pods) proceed(ctx context.Context, pod *corev1.Pod, how Behaviour) (tim
 			if err != nil {
 				return 0, errors.Trace(err)
 			}
-			annotations = map[string]string{FilesAnnotation: string(text)}
+			metadata["annotations"] = map[string]string{FilesAnnotation: string(text)}
 		}
 	}
 	status := render(pod, how, decided, now)
-	if annotations == nil && equality.Semantic.DeepEqual(status, pod.Status) {
+	if !decided.reads && equality.Semantic.DeepEqual(status, pod.Status) {
 		return again, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		// Nothing is said of another pod of the name.
-		"metadata": map[string]any{"uid": pod.UID, "annotations": annotations},
-		"status":   status,
-	})
+	patch, err := json.Marshal(map[string]any{"metadata": metadata, "status": status})
 	if err != nil {
 		return 0, errors.Trace(err)
 	}
