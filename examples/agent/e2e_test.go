@@ -99,12 +99,18 @@ func (w *world) deploy(app string) {
 
 func (w *world) start(flags ...string) {
 	w.t.Helper()
+	w.startProgram(flags...)
+}
+
+// startProgram starts the agent or, with that as its first argument, a controller.
+func (w *world) startProgram(args ...string) {
+	w.t.Helper()
 	log, err := os.OpenFile(w.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer log.Close()
-	w.agent = exec.Command(w.program, append([]string{"--model", w.dir, "--debug"}, flags...)...)
+	w.agent = exec.Command(w.program, append(args, "--model", w.dir, "--debug")...)
 	w.agent.Stdout, w.agent.Stderr = log, log
 	if err := w.agent.Start(); err != nil {
 		w.t.Fatal(err)
@@ -156,6 +162,7 @@ type state struct {
 				Operators map[string]struct{ PID int }
 			}
 		} `yaml:"operator-manager"`
+		Leader         struct{ State string }
 		ContainerSetup *struct {
 			State  string
 			Report struct {

@@ -7,8 +7,9 @@
 //	agent demo                    play a story on a temporary model
 //
 // The controller, which real agents reach over a network, is a directory that a
-// person edits; operators are processes of this machine, and so are boxes, the
-// containers that can be had anywhere. README.md beside this file tells how to use
+// person edits; operators are processes of this machine or, with --operators
+// kubernetes, pods of a cluster. Boxes, the containers that can be had anywhere, are
+// processes. README.md beside this file tells how to use
 // it. To see how the parts are wired together begin with manifolds.go.
 package main
 
@@ -60,14 +61,31 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
-const usage = `usage: agent --model DIR [--keep-operators] [--debug]
+const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--debug]
+       agent --model DIR --operators kubernetes --namespace NS --image IMAGE
+             [--kubeconfig FILE] [--listen ADDR] [--debug]
        agent --model DIR --report
-       agent demo
+       agent demo [--operators kubernetes]
 
   --model DIR        the directory of the model; see README.md for its files
+  --listen ADDR      where operators log in, host:port: the host is what they are
+                     told, port 0 one that is free and kept (127.0.0.1:0)
   --keep-operators   leave operators and boxes running when the agent is stopped
   --debug            log everything
   --report           print the report of the agent that runs on the model
+
+  --operators kubernetes
+                     have operators as pods, in place of processes
+  --namespace NS     where in the cluster; it has to be there
+  --image IMAGE      the image of operators; it has this program as /agent
+  --kubeconfig FILE  how to reach the cluster; by default what kubectl takes
+
+Several agents for one model, of which one leads, share a controller:
+
+       agent controller --model DIR [--listen ADDR] [--image IMAGE] [--debug]
+       agent --model DIR --join NAME --leader-lease LEASE --operators kubernetes
+             --namespace NS [--kubeconfig FILE] [--debug]
+       agent --model DIR --join NAME --report
 
 The agent runs until SIGTERM or Ctrl-C. Exit code 2 means wrong flags or a model
 that cannot be used, 1 any other failure.
@@ -80,6 +98,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return demoMain(ctx, args[1:], stdout)
 		case "operator":
 			return operatorMain(ctx, args[1:], stderr)
+		case "controller":
+			return controllerMain(ctx, args[1:], stderr)
 		case "box":
 			return boxMain(ctx, args[1:], stdout, stderr)
 		case "install":
@@ -87,29 +107,6 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 	}
 	return agentMain(ctx, args, stdout, stderr)
-}
-
-// agentMain is the agent itself, or the report of one that runs.
-func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var opts agentOptions
-	flags := newFlags("agent")
-	flags.StringVar(&opts.model, "model", "", "")
-	flags.BoolVar(&opts.keepOperators, "keep-operators", false, "")
-	debug := flags.Bool("debug", false, "")
-	showReport := flags.Bool("report", false, "")
-	if err := parse(flags, args); err != nil {
-		return err
-	}
-	switch {
-	case opts.model == "":
-		return errors.BadRequestf("--model DIR is missing (agent --help tells more)")
-	case *showReport && (opts.keepOperators || *debug):
-		return errors.BadRequestf("--report goes with --model alone")
-	case *showReport:
-		return printReport(ctx, opts.model, stdout)
-	}
-	opts.logger = newLogger(stderr, *debug)
-	return runAgent(ctx, opts)
 }
 
 // podIPVariable is what an operator finds its pod's address in.
@@ -154,39 +151,35 @@ func boxMain(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
 func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
-	if err := parse(newFlags("demo"), args); err != nil {
+	var cluster demo.Cluster
+	flags := newFlags("demo")
+	flags.StringVar(&cluster.Kubeconfig, "kubeconfig", "", "")
+	flags.StringVar(&cluster.Image, "image", "", "")
+	flags.StringVar(&cluster.Listen, "listen", "", "")
+	operators := flags.String("operators", asProcesses, "")
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return errors.Trace(err)
 	}
+	config := demo.Config{Program: program, Out: stdout}
+	switch {
+	case *operators == asPods && cluster.Image == "":
+		return errors.BadRequestf("--image is missing: that of operators")
+	case *operators == asPods:
+		config.Cluster = &cluster
+	default:
+		if err := onlyFlags(flags, "a demo of processes"); err != nil {
+			return err
+		}
+	}
 	// Also when nobody reads any more, or the terminal is closed: there are
 	// processes to be cleaned up.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
 	defer stop()
-	return demo.Run(ctx, demo.Config{Program: program, Out: stdout})
-}
-
-// newFlags returns a set that complains by its error only.
-func newFlags(name string) *flag.FlagSet {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
-	return flags
-}
-
-func parse(flags *flag.FlagSet, args []string) error {
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return err
-	case err != nil:
-		return errors.NewBadRequest(err, "")
-	case flags.NArg() > 0:
-		return errors.BadRequestf("%q is not understood (agent --help tells more)", flags.Arg(0))
-	}
-	return nil
+	return demo.Run(ctx, config)
 }
 
 func newLogger(w io.Writer, debug bool) *slog.Logger {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,19 @@ import (
 
 	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
+	"github.com/sutler-dev/sutler/examples/agent/internal/model"
+	"github.com/sutler-dev/sutler/examples/agent/internal/remote"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
+	"github.com/sutler-dev/sutler/operator/process"
+	"github.com/sutler-dev/sutler/provisioner"
 )
 
 const settings = "name: shop\nuuid: 9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e\n"
+
+// nowhere is a kubeconfig of a cluster that does not answer.
+const nowhere = `{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x}}],
+clusters: [{name: x, cluster: {server: "http://127.0.0.1:1"}}]}`
 
 // writeFile writes a file, and the directories that it is in.
 func writeFile(t *testing.T, path, text string) {
@@ -50,6 +59,9 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 	writeFile(t, filepath.Join(records, "model.yaml"), settings)
 	writeFile(t, filepath.Join(records, ".agent", "containers.yaml"), "containers: 3\n")
 
+	writeFile(t, filepath.Join(dir, "good", "model.yaml"), settings)
+	writeFile(t, filepath.Join(dir, "kubeconfig"), nowhere)
+
 	for name, test := range map[string]struct {
 		args string
 		code int
@@ -68,11 +80,32 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"box of none":        {"box --dir TMP/none", 1, "agent: box: box.yaml not found"},
 		"box alone":          {"box", 2, "agent: box: empty Dir not valid"},
 		"report of none":     {"--model TMP/none --report", 1, "agent: no agent runs on TMP/none"},
-		"report and another": {"--model x --report --debug", 2, "agent: --report goes with --model alone"},
-		"demo with a flag":   {"demo --fast", 2, "agent: flag provided but not defined: -fast"},
-		"operator alone":     {"operator", 2, "agent: operator: empty Dir not valid"},
-		"operator of what":   {"operator --dir TMP", 2, "agent: operator: empty application name not valid"},
-		"operator of none":   {"operator --dir TMP --application db", 1, "agent: operator: agent.conf not found"},
+		"report and another": {"--model x --report --debug", 2, "agent: --debug does not go with --report"},
+		"listen anywhere":    {"--model TMP/none --listen :0", 2, `agent: --listen ":0" (want host:port, where the host is what operators reach)`},
+		"listen everywhere":  {"--model TMP/none --listen 0.0.0.0:0", 2, `agent: --listen "0.0.0.0:0" (want host:port, where the host is what operators reach)`},
+		"controller alone":   {"controller", 2, "agent: --model DIR is missing (agent --help tells more)"},
+		"controller of none": {"controller --model TMP/none", 2, "agent: TMP/none: model.yaml: is not there"},
+		"controller nowhere": {"controller --model TMP/none --listen x", 2, `agent: --listen "x" (want host:port, where the host is what operators reach)`},
+		"install nowhere":    {"install", 2, "agent: install wants the path to copy this program to"},
+		"install with more":  {"install a b", 2, "agent: install wants the path to copy this program to"},
+
+		"unknown operators":   {"--model x --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
+		"a cluster unasked":   {"--model x --namespace ns", 2, "agent: --namespace does not go with --operators processes"},
+		"no namespace":        {"--model x --operators kubernetes", 2, "agent: --namespace is missing: the cluster's, for the model's operators"},
+		"no image":            {"--model x --operators kubernetes --namespace ns", 2, "agent: --image is missing: that of operators"},
+		"joining and image":   {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --image i", 2, "agent: --listen and --image are the controller's, which is joined"},
+		"joining alone":       {"--model x --operators kubernetes --namespace ns --join one", 2, "agent: --join and --leader-lease go together"},
+		"leading alone":       {"--model x --operators kubernetes --namespace ns --leader-lease l", 2, "agent: --join and --leader-lease go together"},
+		"joining as a path":   {"--model x --operators kubernetes --namespace ns --leader-lease l --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
+		"joining nobody":      {"--model TMP/good --operators kubernetes --namespace ns --leader-lease l --join one", 1, "agent: running controller not found"},
+		"report of a path":    {"--model x --report --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
+		"no such kubeconfig":  {"--model TMP/good --operators kubernetes --namespace ns --image i --kubeconfig TMP/none", 2, "agent: how to reach the cluster: stat TMP/none: no such file or directory"},
+		"malformed namespace": {"--model TMP/good --operators kubernetes --namespace n_s --image i --kubeconfig TMP/kubeconfig", 2, `agent: operators as pods: Namespace "n_s": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'): it not valid`},
+
+		"demo with a flag": {"demo --fast", 2, "agent: flag provided but not defined: -fast"},
+		"operator alone":   {"operator", 2, "agent: operator: empty Dir not valid"},
+		"operator of what": {"operator --dir TMP", 2, "agent: operator: empty application name not valid"},
+		"operator of none": {"operator --dir TMP --application db", 1, "agent: operator: agent.conf not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -103,15 +136,35 @@ func TestManifoldsFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	for n, machine := range map[int]*machineParts{5: nil, 7: {id: "0"}} {
-		all := manifolds(parts{dir: dir, state: state, logger: slog.New(slog.DiscardHandler), machine: machine})
-		if err := dependency.Validate(all); err != nil || len(all) != n {
-			t.Errorf("got %d manifolds, %v; want %d", len(all), err, n)
+	logger := slog.New(slog.DiscardHandler)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	writeFile(t, kubeconfig, nowhere)
+	cluster, err := openCluster(t.Context(), clusterOptions{kubeconfig: kubeconfig, namespace: "ns", lease: "l"},
+		model.Settings{Name: "shop", UUID: "9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e"}, state.ControllerUUID(), logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parts{logger: logger, directory: directory{dir: dir, state: state}, operators: cluster.operators()}
+	onProcesses, withMachine := p, p
+	onProcesses.operators = processOperators(dir, "agent", logger, new(atomic.Pointer[process.Manager]))
+	withMachine.machine = &machineParts{id: "0"}
+	for name, test := range map[string]struct {
+		all  dependency.Manifolds
+		want int
+	}{
+		"processes":  {manifolds(onProcesses), 5},
+		"pods":       {manifolds(p), 5},
+		"a machine":  {manifolds(withMachine), 7},
+		"joined":     {joinedManifolds(p, p.operators.joined(dir), cluster.election("one", logger)), 6},
+		"controller": {controllerManifolds(p.directory, logger), 3},
+	} {
+		if err := dependency.Validate(test.all); err != nil || len(test.all) != test.want {
+			t.Errorf("%s: got %d manifolds, %v; want %d", name, len(test.all), err, test.want)
 		}
-		for name, manifold := range all {
-			for _, input := range manifold.Inputs {
-				if all[input].Output == nil {
-					t.Errorf("%s wants %s, which has no output", name, input)
+		for manifold, m := range test.all {
+			for _, input := range m.Inputs {
+				if test.all[input].Output == nil {
+					t.Errorf("%s: %s wants %s, which has no output", name, manifold, input)
 				}
 			}
 		}
@@ -128,22 +181,38 @@ func TestOutputsServeWhatTheProvisionerAsksFor(t *testing.T) {
 	var f facade.Applications
 	var m facade.Machine
 	var o operator.Manager
+	var a provisioner.AgentConfig
+	var src remote.Source
+	joined := operators{dataDir: "data", logDir: "log"}.joined("")
 	for name, err := range map[string]error{
 		"a clock for a controller":      output[*controller.Controller, facade.Applications](wall, &f),
 		"a controller as a manager":     output[*controller.Controller, facade.Applications](&controller.Controller{}, &o),
-		"a clock for a machine":         parts{}.outputController(wall, &m),
-		"a clock for applications":      parts{}.outputController(wall, &f),
-		"a controller for a manager":    parts{}.outputController(&controller.Controller{}, &o),
+		"a clock for a machine":         outputController(wall, &m),
+		"a clock for applications":      outputController(wall, &f),
+		"a controller for a manager":    outputController(&controller.Controller{}, &o),
+		"a clock for a source":          outputController(wall, &src),
+		"a clock for a joined one":      joined.Output(wall, &f),
+		"a clock for an agent's config": joined.Output(wall, &a),
+		"a joined one for a manager":    joined.Output(&remote.Controller{}, &o),
 		"a controller for no interface": output[*controller.Controller, operator.Manager](&controller.Controller{}, &o),
 	} {
 		if err == nil {
 			t.Errorf("%s: want an error", name)
 		}
 	}
-	if err := (parts{}).outputController(&controller.Controller{}, &f); err != nil || f == nil {
+	if err := outputController(&controller.Controller{}, &f); err != nil || f == nil {
 		t.Errorf("got %v, %v", f, err)
 	}
-	if err := (parts{}).outputController(&controller.Controller{}, &m); err != nil || m == nil {
+	if err := outputController(&controller.Controller{}, &m); err != nil || m == nil {
 		t.Errorf("got %v, %v", m, err)
+	}
+	if err := outputController(&controller.Controller{}, &src); err != nil || src == nil {
+		t.Errorf("got %v, %v", src, err)
+	}
+	if err := joined.Output(&remote.Controller{}, &f); err != nil || f == nil {
+		t.Errorf("got %v, %v", f, err)
+	}
+	if err := joined.Output(&remote.Controller{}, &a); err != nil || a.DataDir() != "data" || a.LogDir() != "log" {
+		t.Errorf("got %v, %v", a, err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"path/filepath"
 
 	"github.com/juju/clock"
 	"github.com/juju/errors"
@@ -11,41 +10,35 @@ import (
 
 	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/enginevalue"
-	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
 	"github.com/sutler-dev/sutler/examples/agent/internal/host"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
-	"github.com/sutler-dev/sutler/facade"
-	"github.com/sutler-dev/sutler/operator"
-	"github.com/sutler-dev/sutler/operator/process"
+	"github.com/sutler-dev/sutler/operator/kubernetes/leader"
 	"github.com/sutler-dev/sutler/provisioner"
 )
 
 // Names of the manifolds, which are the workers' in the report.
 const (
-	agentConfigName  = "agent-config"
-	clockName        = "clock"
-	controllerName   = "controller"
-	managerName      = "operator-manager"
-	provisionerName  = "operator-provisioner"
-	operatorsDirName = "operators"
+	agentConfigName = "agent-config"
+	clockName       = "clock"
+	controllerName  = "controller"
+	managerName     = "operator-manager"
+	provisionerName = "operator-provisioner"
 
+	// With --join.
+	electionName = "leader-election"
+	leaderName   = "leader"
+
+	// With a machine.
 	lockName           = "machine-lock"
 	containerSetupName = "container-setup"
 )
 
-// storageProvider is the kind of storage that operators as processes have: a
-// directory of the machine's own file system, namely the operator's. An
-// application that asks for another kind gets no operator, and the report says
-// why.
-const storageProvider = "rootfs"
-
 // parts is what the agent's workers are made from.
 type parts struct {
-	dir        string // the model's
-	model      model.Settings
-	state      *controller.State
-	logger     *slog.Logger
-	newManager func(process.Config) (worker.Worker, error)
+	model     model.Settings
+	logger    *slog.Logger
+	directory directory
+	operators operators
 	// machine is nil when the model has none.
 	machine *machineParts
 }
@@ -62,7 +55,8 @@ type machineParts struct {
 // when one of them or it itself ends.
 //
 // A real agent has the first two already. In place of the third it has a facade
-// over its connection to the controller, and perhaps another operator manager.
+// over its connection to the controller. The fourth keeps operators as processes,
+// or as pods of a cluster.
 func manifolds(p parts) dependency.Manifolds {
 	all := operatorManifolds(p)
 	if p.machine != nil {
@@ -75,28 +69,45 @@ func manifolds(p parts) dependency.Manifolds {
 // operatorManifolds keep operators.
 func operatorManifolds(p parts) dependency.Manifolds {
 	return dependency.Manifolds{
-		agentConfigName: enginevalue.Manifold[provisioner.AgentConfig](agentConfig{p.state}),
+		agentConfigName: enginevalue.Manifold[provisioner.AgentConfig](p.operators.agentConfig(p.directory.state)),
 		clockName:       enginevalue.Manifold[clock.Clock](clock.WallClock),
-		controllerName: {
-			Inputs: []string{clockName},
-			Start:  p.startController,
-			Output: p.outputController,
-		},
-		managerName: {
-			Inputs: []string{clockName},
-			Start:  p.startManager,
-			Output: output[*process.Manager, operator.Manager],
-		},
-		provisionerName: provisioner.Manifold(provisioner.ManifoldConfig{
-			AgentName:           agentConfigName,
-			FacadeName:          controllerName,
-			OperatorManagerName: managerName,
-			ClockName:           clockName,
-			ModelUUID:           p.model.UUID,
-			NewWorker:           startProvisioner,
-			Logger:              p.logger.With("worker", provisionerName),
-		}),
+		controllerName:  p.directory.manifold(p.logger.With("worker", controllerName)),
+		managerName:     p.operators.manager,
+		provisionerName: p.provisioner(agentConfigName),
 	}
+}
+
+// joinedManifolds keep operators, too, with a controller that is elsewhere, as
+// several agents may, of which one leads. The controller tells what is in the
+// agent's configuration.
+func joinedManifolds(p parts, controller, election dependency.Manifold) dependency.Manifolds {
+	return dependency.Manifolds{
+		clockName:      enginevalue.Manifold[clock.Clock](clock.WallClock),
+		controllerName: controller,
+		managerName:    p.operators.manager,
+		electionName:   election,
+		leaderName:     leader.Manifold(electionName),
+		// The manager goes on in every agent, and so the next leader's knows
+		// the cluster already.
+		provisionerName: leader.Wrap(p.provisioner(controllerName), leaderName),
+	}
+}
+
+// provisioner is what all this is about.
+func (p parts) provisioner(agentName string) dependency.Manifold {
+	return provisioner.Manifold(provisioner.ManifoldConfig{
+		AgentName:           agentName,
+		FacadeName:          controllerName,
+		OperatorManagerName: managerName,
+		ClockName:           clockName,
+		ModelUUID:           p.model.UUID,
+		// Here a host sets what it wants other than the defaults.
+		NewWorker: func(config provisioner.Config) (worker.Worker, error) {
+			config.StorageProviders = []string{p.operators.storage}
+			return provisioner.Start(config)
+		},
+		Logger: p.logger.With("worker", provisionerName),
+	})
 }
 
 // containerSetup prepares the machine when somebody asks for a container, and
@@ -116,43 +127,6 @@ func (p parts) containerSetup() dependency.Manifold {
 	})
 }
 
-// startProvisioner is where a host sets what it wants other than the defaults.
-func startProvisioner(config provisioner.Config) (worker.Worker, error) {
-	config.StorageProviders = []string{storageProvider}
-	return provisioner.Start(config)
-}
-
-func (p parts) startController(context dependency.Context) (worker.Worker, error) {
-	config := controller.Config{Dir: p.dir, State: p.state, Logger: p.logger.With("worker", controllerName)}
-	if err := context.Get(clockName, &config.Clock); err != nil {
-		return nil, errors.Trace(err)
-	}
-	w, err := controller.New(config)
-	if err != nil {
-		return nil, err // and not a nil *Controller in a worker.Worker
-	}
-	return w, nil
-}
-
-// outputController serves the two halves of the agent.
-func (parts) outputController(in worker.Worker, out any) error {
-	if _, ok := out.(*facade.Machine); ok {
-		return output[*controller.Controller, facade.Machine](in, out)
-	}
-	return output[*controller.Controller, facade.Applications](in, out)
-}
-
-func (p parts) startManager(context dependency.Context) (worker.Worker, error) {
-	config := process.Config{
-		Dir:    filepath.Join(p.state.Dir(), operatorsDirName),
-		Logger: p.logger.With("worker", managerName),
-	}
-	if err := context.Get(clockName, &config.Clock); err != nil {
-		return nil, errors.Trace(err)
-	}
-	return p.newManager(config)
-}
-
 // output hands a worker of type W out as the interface I, which it implements.
 func output[W worker.Worker, I any](in worker.Worker, out any) error {
 	w, ok := in.(W)
@@ -169,11 +143,3 @@ func output[W worker.Worker, I any](in worker.Worker, out any) error {
 	}
 	return nil
 }
-
-// agentConfig is what operators are told about this agent.
-type agentConfig struct{ state *controller.State }
-
-func (a agentConfig) DataDir() string        { return a.state.Dir() }
-func (a agentConfig) LogDir() string         { return filepath.Join(a.state.Dir(), operatorsDirName) }
-func (a agentConfig) ControllerUUID() string { return a.state.ControllerUUID() }
-func (a agentConfig) CACert() string         { return a.state.CACert() }

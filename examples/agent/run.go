@@ -21,6 +21,7 @@ import (
 	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
+	"github.com/sutler-dev/sutler/examples/agent/internal/remote"
 	"github.com/sutler-dev/sutler/examples/agent/internal/report"
 	"github.com/sutler-dev/sutler/operator/process"
 )
@@ -40,8 +41,11 @@ const (
 
 // agentOptions is what the agent is started with.
 type agentOptions struct {
-	model         string // the model's directory
-	keepOperators bool   // and boxes
+	model         string          // the model's directory
+	listen, image string          // the controller's
+	keepOperators bool            // and boxes
+	cluster       *clusterOptions // nil when operators are processes
+	join          string          // the name of an agent that joins a controller
 	logger        *slog.Logger
 }
 
@@ -51,12 +55,12 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 	if err != nil {
 		return errors.NewBadRequest(err, "")
 	}
-	state, err := controller.OpenState(dir, clock.WallClock.Now())
-	switch {
-	case errors.Is(err, errors.AlreadyExists):
-		return errors.Errorf("an agent already runs on %s", dir)
-	case err != nil:
-		return errors.NewBadRequest(err, filepath.Join(dir, controller.StateDir))
+	if opts.join != "" {
+		return runJoined(ctx, filepath.Join(dir, controller.StateDir), m.Settings, opts)
+	}
+	state, err := openState(dir)
+	if err != nil {
+		return err
 	}
 	defer state.Close()
 
@@ -64,30 +68,26 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
+	var manager atomic.Pointer[process.Manager]
+	operators := processOperators(state.Dir(), program, opts.logger, &manager)
+	if opts.cluster != nil {
+		cluster, err := openCluster(ctx, *opts.cluster, m.Settings, state.ControllerUUID(), opts.logger)
+		if err != nil {
+			return err
+		}
+		operators = cluster.operators()
+	}
 	boxes, machine, err := openMachine(ctx, m, state.Dir(), program, opts.logger)
 	if err != nil {
 		return err
 	}
-	// The last manager that the engine started: the agent's end needs it.
-	var manager atomic.Pointer[process.Manager]
-	parts := parts{
-		dir:     dir,
-		model:   m.Settings,
-		machine: machine,
-		state:   state,
-		logger:  opts.logger,
-		newManager: func(config process.Config) (worker.Worker, error) {
-			config.Command = []string{program, "operator", "--dir", "{dir}", "--application", "{application}"}
-			config.StopTimeout = operatorStopTimeout
-			w, err := process.New(config)
-			if err != nil {
-				return nil, err
-			}
-			manager.Store(w)
-			return w, nil
-		},
-	}
-	err = runEngine(ctx, state.Dir(), parts)
+	err = runEngine(ctx, state.Dir(), opts.logger, manifolds(parts{
+		model:     m.Settings,
+		logger:    opts.logger,
+		directory: directory{dir: dir, state: state, listen: opts.listen, image: opts.image},
+		operators: operators,
+		machine:   machine,
+	}))
 	if boxes != nil {
 		err = stderrors.Join(err, worker.Stop(boxes))
 	}
@@ -95,6 +95,63 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 		return err
 	}
 	return stopAll(ctx, manager.Load(), boxes)
+}
+
+// openState opens what a controller keeps, of which there is one at a time.
+func openState(dir string) (*controller.State, error) {
+	state, err := controller.OpenState(dir, clock.WallClock.Now())
+	switch {
+	case errors.Is(err, errors.AlreadyExists):
+		return nil, errors.Errorf("an agent already runs on %s", dir)
+	case err != nil:
+		return nil, errors.NewBadRequest(err, filepath.Join(dir, controller.StateDir))
+	}
+	return state, nil
+}
+
+// runController is a controller alone, until ctx is cancelled.
+func runController(ctx context.Context, opts agentOptions) error {
+	dir, _, err := openModel(opts.model)
+	if err != nil {
+		return errors.NewBadRequest(err, "")
+	}
+	state, err := openState(dir)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	d := directory{dir: dir, state: state, listen: opts.listen, image: opts.image}
+	return runEngine(ctx, state.Dir(), opts.logger, controllerManifolds(d, opts.logger))
+}
+
+// runJoined is one of several agents that share a controller, which is served in
+// stateDir.
+func runJoined(ctx context.Context, stateDir string, m model.Settings, opts agentOptions) error {
+	served, err := remote.Dial(ctx, stateDir)
+	if err != nil {
+		return err
+	}
+	uuid := served.ControllerUUID()
+	if err := worker.Stop(served); err != nil {
+		return err
+	}
+	cluster, err := openCluster(ctx, *opts.cluster, m, uuid, opts.logger)
+	if err != nil {
+		return err
+	}
+	dir := controller.JoinedDir(stateDir, opts.join)
+	lock, err := controller.Lock(dir)
+	if errors.Is(err, errors.AlreadyExists) {
+		return errors.Errorf("an agent %s already runs on %s", opts.join, opts.model)
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	operators := cluster.operators()
+	all := joinedManifolds(parts{model: m, logger: opts.logger, operators: operators},
+		operators.joined(stateDir), cluster.election(opts.join, opts.logger))
+	return runEngine(ctx, dir, opts.logger, all)
 }
 
 // openMachine returns what container set-up is made from: nothing when the model
@@ -155,8 +212,8 @@ func openModel(path string) (string, *model.Model, error) {
 	return dir, m, errors.Annotate(err, dir)
 }
 
-// runEngine runs the parts until ctx is cancelled, and shows their report.
-func runEngine(ctx context.Context, stateDir string, parts parts) error {
+// runEngine runs workers until ctx is cancelled, and shows their report in dir.
+func runEngine(ctx context.Context, dir string, logger *slog.Logger, all dependency.Manifolds) error {
 	engine, err := dependency.NewEngine(dependency.EngineConfig{
 		// Whatever a worker dies of, the engine starts it again: what
 		// cannot be mended that way was checked before.
@@ -169,20 +226,20 @@ func runEngine(ctx context.Context, stateDir string, parts parts) error {
 		MaxDelay:         30 * time.Second,
 		Clock:            clock.WallClock,
 		Metrics:          dependency.DefaultMetrics(),
-		Logger:           enginelog.New(parts.logger.With("worker", "engine")),
+		Logger:           enginelog.New(logger.With("worker", "engine")),
 	})
 	if err != nil {
 		return errors.Trace(err)
 	}
-	if err := dependency.Install(engine, manifolds(parts)); err != nil {
+	if err := dependency.Install(engine, all); err != nil {
 		return stderrors.Join(err, worker.Stop(engine))
 	}
-	reports, err := report.Serve(ctx, stateDir, engine.Report)
+	reports, err := report.Serve(ctx, dir, engine.Report)
 	if err != nil {
 		return stderrors.Join(err, worker.Stop(engine))
 	}
 	<-ctx.Done()
-	parts.logger.Info("stopping")
+	logger.Info("stopping")
 	return stderrors.Join(worker.Stop(engine), worker.Stop(reports))
 }
 
@@ -203,12 +260,16 @@ func stopAll(ctx context.Context, manager *process.Manager, boxes *box.Host) err
 }
 
 // printReport prints the report of the agent that runs on a model.
-func printReport(ctx context.Context, path string, out io.Writer) error {
-	dir, err := filepath.Abs(path)
+func printReport(ctx context.Context, opts agentOptions, out io.Writer) error {
+	dir, err := filepath.Abs(opts.model)
 	if err != nil {
 		return errors.Trace(err)
 	}
-	data, err := report.Fetch(ctx, filepath.Join(dir, controller.StateDir))
+	stateDir := filepath.Join(dir, controller.StateDir)
+	if opts.join != "" {
+		stateDir = controller.JoinedDir(stateDir, opts.join)
+	}
+	data, err := report.Fetch(ctx, stateDir)
 	switch {
 	case errors.Is(err, errors.NotFound):
 		return errors.Errorf("no agent runs on %s", dir)

@@ -3,6 +3,7 @@ package controller
 import (
 	"crypto/rand"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -125,6 +126,19 @@ func (s *State) saveSettings() error {
 		return errors.Trace(err)
 	}
 	return files.Write(filepath.Join(s.dir, settingsFile), data)
+}
+
+// JoinedDir is the directory of an agent of that name that joined the controller
+// whose state is in stateDir.
+func JoinedDir(stateDir, name string) string { return filepath.Join(stateDir, "joined", name) }
+
+// Lock makes a directory for one process, until that closes what is returned or
+// ends. It returns errors.AlreadyExists while another has it.
+func Lock(dir string) (io.Closer, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, errors.Trace(err)
+	}
+	return takeLock(filepath.Join(dir, lockFile))
 }
 
 // takeLock locks the file until it is closed or its process ends, however.

@@ -15,12 +15,17 @@ const (
 	// stepTimeout is how long a step may take. None needs more than a few
 	// seconds; a machine may be busy.
 	stepTimeout = time.Minute
+	// podTimeout is that of a step with pods, of which some have to end, be
+	// started, and pass a probe.
+	podTimeout = 3 * time.Minute
 	// pollInterval is how often the agent is asked for its report.
 	pollInterval = 200 * time.Millisecond
 )
 
-// Config is what the demo works with; all of it is required.
+// Config is what the demo works with. Program and Out are required.
 type Config struct {
+	// Cluster has operators be pods; nil has them be processes.
+	Cluster *Cluster
 	// Program is the path of the agent's own program.
 	Program string
 	// Out is where the story is told: in colour and with a live table when
@@ -45,11 +50,21 @@ func Run(ctx context.Context, config Config) error {
 	s := newStage(config.Program, dir, screen)
 	defer func() { s.clear(); _ = os.RemoveAll(dir) }()
 
-	screen.say("An agent keeps operators for six applications, and containers, of a model in")
+	steps, about := story(), "operators for six applications, and containers,"
+	if config.Cluster != nil {
+		p, err := newPods(ctx, *config.Cluster)
+		if err != nil {
+			return err
+		}
+		defer p.clear(ctx)
+		s.timeout = podTimeout
+		s.home, steps, about = p, podStory(p), "operators, which are pods in "+p.namespace+","
+	}
+	screen.say("An agent keeps %s of a model in", about)
 	screen.say("%s", filepath.Join(dir, "model"))
 	screen.say("")
 	begin := time.Now()
-	failed := playAll(ctx, s, story())
+	failed := playAll(ctx, s, steps)
 	screen.clear()
 	screen.say("")
 	took := time.Since(begin).Round(100 * time.Millisecond)
@@ -87,7 +102,7 @@ func playAll(ctx context.Context, s *stage, steps []step) error {
 }
 
 func (s *stage) play(ctx context.Context, step step) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, errors.Timeoutf("after %s", stepTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errors.Timeoutf("after %s", s.timeout))
 	defer cancel()
 	return step.play(s, ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ name: demo
 uuid: 9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e
 version: 2.9.49
 `
-	machine = `# What this machine can have, if this agent can make it.
+	machineSettings = `# What this machine can have, if this agent can make it.
 id: 0
 containers: [lxd, kvm, box]
 `
@@ -71,10 +72,15 @@ func v1(name string) string {
 }
 
 func (s *stage) comeUp(ctx context.Context) error {
-	if err := s.write("model.yaml", settings); err != nil {
+	if err := s.write("machine.yaml", machineSettings); err != nil {
 		return err
 	}
-	if err := s.write("machine.yaml", machine); err != nil {
+	return s.comeUpWithout(ctx)
+}
+
+// comeUpWithout is comeUp without a machine that can have containers.
+func (s *stage) comeUpWithout(ctx context.Context) error {
+	if err := s.write("model.yaml", settings); err != nil {
 		return err
 	}
 	for _, app := range ours() {
@@ -98,7 +104,7 @@ func (s *stage) comeUp(ctx context.Context) error {
 		if err := s.expectActive(ctx, app); err != nil {
 			return err
 		}
-		if s.keys[app], err = s.readCredentials(app); err != nil {
+		if s.keys[app], err = s.readCredentials(ctx, app); err != nil {
 			return err
 		}
 	}
@@ -106,7 +112,7 @@ func (s *stage) comeUp(ctx context.Context) error {
 }
 
 // expectActive waits until the operator has logged in, has said that it is
-// active, and never was refused; then it calls it up. Its pid is noted.
+// active, and never was refused; then it calls it up. Which one it is is noted.
 func (s *stage) expectActive(ctx context.Context, app string) error {
 	err := s.until(ctx, func(v *view) error {
 		a := v.application(app)
@@ -121,12 +127,11 @@ func (s *stage) expectActive(ctx context.Context, app string) error {
 		case state != settled:
 			return errors.Errorf("%s is %s", app, state)
 		}
-		return nil
+		var err error
+		s.operators[app], err = s.home.operator(ctx, app)
+		return err
 	})
 	if err != nil {
-		return err
-	}
-	if s.pids[app], err = s.onlyProcess(app); err != nil {
 		return err
 	}
 	op := s.last.application(app).Operator
@@ -151,7 +156,7 @@ func (s *stage) ignoreModern(ctx context.Context) error {
 		if _, ok := hashes[modern]; ok {
 			return errors.Errorf("%s has a password", modern)
 		}
-		return s.noProcess(modern)
+		return s.home.empty(ctx, modern)
 	})
 }
 
@@ -166,31 +171,40 @@ func (s *stage) failAlone(ctx context.Context) error {
 		case v.failed() != 1:
 			return errors.Errorf("%d applications failed, want one", v.failed())
 		}
-		return s.noProcess(archive)
+		return s.home.empty(ctx, archive)
 	})
 }
 
 func (s *stage) killOperator(ctx context.Context) error {
-	old, logins := s.pids[database], s.last.application(database).Operator.Logins
-	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+	pid, err := strconv.Atoi(s.operators[database])
+	if err != nil {
 		return errors.Trace(err)
 	}
-	err := s.until(ctx, func(v *view) error {
-		if v.application(database).Operator.Logins == logins {
-			return errors.Errorf("%s has not logged in again", database)
+	return s.comesBack(ctx, database, func() error { return syscall.Kill(pid, syscall.SIGKILL) })
+}
+
+// comesBack does something to an operator, and waits until another one has taken
+// its place and has logged in with the same password.
+func (s *stage) comesBack(ctx context.Context, app string, do func() error) error {
+	old, logins := s.operators[app], s.last.application(app).Operator.Logins
+	if err := do(); err != nil {
+		return errors.Trace(err)
+	}
+	if err := s.until(ctx, func(v *view) error {
+		if v.application(app).Operator.Logins == logins {
+			return errors.Errorf("%s has not logged in again", app)
 		}
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	if err := s.expectActive(ctx, database); err != nil {
+	if err := s.expectActive(ctx, app); err != nil {
 		return err
 	}
-	if s.pids[database] == old {
-		return errors.Errorf("%s has the same process", database)
+	if s.operators[app] == old {
+		return errors.Errorf("%s has the same operator", app)
 	}
-	return s.samePassword(database)
+	return s.samePassword(ctx, app)
 }
 
 func (s *stage) keepDying(ctx context.Context) error {
@@ -215,7 +229,7 @@ func (s *stage) stay(ctx context.Context, apps ...string) error {
 	since := time.Now()
 	return s.until(ctx, func(v *view) error {
 		for _, app := range apps {
-			if err := s.sameProcess(app); err != nil {
+			if err := s.sameOperator(ctx, app); err != nil {
 				return err
 			}
 			switch a := v.application(app); {
@@ -237,7 +251,7 @@ func (s *stage) removeDead(ctx context.Context) error {
 		if err := wantLife(v, forge, "dead"); err != nil {
 			return err
 		}
-		return s.noProcess(forge)
+		return s.home.empty(ctx, forge)
 	}); err != nil {
 		return err
 	}
@@ -261,33 +275,42 @@ func living() []string { return []string{database, cache, metrics} }
 func (s *stage) killAgent(ctx context.Context) error {
 	// It ends with an error, since it was killed.
 	_ = s.signalAgent(ctx, syscall.SIGKILL)
-	for _, app := range living() {
-		if err := s.sameProcess(app); err != nil {
-			return errors.Annotate(err, "after the agent was killed")
-		}
-	}
 	for _, id := range []string{firstBox, secondBox} {
 		if err := s.sameBox(ctx, id); err != nil {
 			return errors.Annotate(err, "after the agent was killed")
 		}
 	}
-	if err := s.startAgent(); err != nil {
+	if err := s.adopt(ctx, s.startAgent); err != nil {
+		return err
+	}
+	return s.boxesAreAdopted(ctx)
+}
+
+// adopt starts an agent where there was another, and checks that nothing happens to
+// the operators.
+func (s *stage) adopt(ctx context.Context, start func() error) error {
+	for _, app := range living() {
+		if err := s.sameOperator(ctx, app); err != nil {
+			return errors.Annotate(err, "without an agent")
+		}
+	}
+	if err := start(); err != nil {
 		return err
 	}
 	for _, app := range living() {
-		old := s.pids[app]
+		old := s.operators[app]
 		// A new agent knows nobody: a log-in in its records is a new one.
 		if err := s.expectActive(ctx, app); err != nil {
 			return err
 		}
-		if s.pids[app] != old {
+		if s.operators[app] != old {
 			return errors.Errorf("%s was started again, not adopted", app)
 		}
-		if err := s.samePassword(app); err != nil {
+		if err := s.samePassword(ctx, app); err != nil {
 			return err
 		}
 	}
-	return s.boxesAreAdopted(ctx)
+	return nil
 }
 
 func (s *stage) malform(ctx context.Context) error {
@@ -330,27 +353,27 @@ func (s *stage) malform(ctx context.Context) error {
 	return s.expectActive(ctx, broken)
 }
 
-func (s *stage) keepSecrets(context.Context) error {
+func (s *stage) keepSecrets(ctx context.Context) error {
 	for _, app := range []string{proxy, broken} {
-		c, err := s.readCredentials(app)
+		c, err := s.readCredentials(ctx, app)
 		if err != nil {
 			return err
 		}
 		s.keys[app] = c
 	}
-	return s.findSecrets()
+	return s.findSecrets(ctx)
 }
 
 func (s *stage) stop(ctx context.Context) error {
 	if err := s.signalAgent(ctx, syscall.SIGTERM); err != nil {
 		return errors.Annotate(err, "the agent's end")
 	}
-	operators, err := operatorProcesses(s.operatorsDir())
+	operators, err := s.home.processes()
 	if err != nil {
 		return err
 	}
-	for app := range operators {
-		return errors.Errorf("the operator of %s is still there", app)
+	if len(operators) > 0 {
+		return errors.Errorf("%d operators are still there", len(operators))
 	}
 	boxes, err := boxProcesses(s.boxesDir())
 	if err != nil {

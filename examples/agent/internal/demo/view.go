@@ -15,12 +15,17 @@ type view struct {
 	Manifolds struct {
 		Controller struct {
 			Report struct {
+				Address      string                  `yaml:"address"`
 				Problems     []string                `yaml:"problems"`
 				Applications map[string]*application `yaml:"applications"`
 				Containers   map[string]*container   `yaml:"containers"`
 			} `yaml:"report"`
 		} `yaml:"controller"`
+		Leader struct {
+			State string `yaml:"state"`
+		} `yaml:"leader"`
 		Provisioner struct {
+			State  string `yaml:"state"`
 			Report struct {
 				Totals       map[string]int `yaml:"totals"`
 				Applications []progress     `yaml:"applications"`

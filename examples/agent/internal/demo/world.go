@@ -6,10 +6,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -50,104 +48,6 @@ func (s *stage) deploy(name, application, metadata, manifest string) error {
 	return s.write(dir+"/application.yaml", application)
 }
 
-// operatorProcesses finds the processes whose arguments are those of operators
-// in dir, by application.
-func operatorProcesses(dir string) (map[string][]int, error) {
-	return findProcesses(func(args []string) (string, bool) {
-		if len(args) != 6 || args[1] != "operator" || args[3] != filepath.Join(dir, args[5]) {
-			return "", false
-		}
-		return args[5], true
-	})
-}
-
-// boxProcesses finds those of boxes in dir, by instance.
-func boxProcesses(dir string) (map[string][]int, error) {
-	return findProcesses(func(args []string) (string, bool) {
-		if len(args) != 4 || args[1] != "box" || filepath.Dir(args[3]) != dir {
-			return "", false
-		}
-		return filepath.Base(args[3]), true
-	})
-}
-
-// findProcesses finds processes by what is made of their arguments. One that
-// ended and was not waited for is none.
-func findProcesses(nameOf func(args []string) (string, bool)) (map[string][]int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, errors.Annotate(err, "listing processes")
-	}
-	found := map[string][]int{}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		cmdline, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if err != nil {
-			continue // it has just ended
-		}
-		if name, ok := nameOf(strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")); ok {
-			found[name] = append(found[name], pid)
-		}
-	}
-	return found, nil
-}
-
-// processes are the operators and boxes of the stage.
-func (s *stage) processes() ([]int, error) {
-	operators, err := operatorProcesses(s.operatorsDir())
-	if err != nil {
-		return nil, err
-	}
-	boxes, err := boxProcesses(s.boxesDir())
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(slices.Concat(slices.Collect(maps.Values(operators))...), slices.Concat(slices.Collect(maps.Values(boxes))...)), nil
-}
-
-// onlyProcess returns the pid of the application's operator, of which there must
-// be exactly one.
-func (s *stage) onlyProcess(app string) (int, error) {
-	found, err := operatorProcesses(s.operatorsDir())
-	if err != nil {
-		return 0, err
-	}
-	if pids := found[app]; len(pids) != 1 {
-		return 0, errors.Errorf("%s has %d operator processes, want one", app, len(pids))
-	}
-	return found[app][0], nil
-}
-
-// noProcess checks that the application has no operator, running or on disk.
-func (s *stage) noProcess(app string) error {
-	found, err := operatorProcesses(s.operatorsDir())
-	if err != nil {
-		return err
-	}
-	if len(found[app]) > 0 {
-		return errors.Errorf("%s has an operator process", app)
-	}
-	if _, err := os.Stat(filepath.Join(s.operatorsDir(), app)); !os.IsNotExist(err) {
-		return errors.Errorf("%s has an operator's directory (%v)", app, err)
-	}
-	return nil
-}
-
-// sameProcess checks that the operator is the one that it was before.
-func (s *stage) sameProcess(app string) error {
-	pid, err := s.onlyProcess(app)
-	if err != nil {
-		return err
-	}
-	if pid != s.pids[app] {
-		return errors.Errorf("%s has another process, %d, than before, %d", app, pid, s.pids[app])
-	}
-	return nil
-}
-
 // credentials are what an operator logs in with and what the controller knows
 // of it.
 type credentials struct {
@@ -157,13 +57,13 @@ type credentials struct {
 
 // readCredentials reads the operator's password from both its files and checks
 // it against the controller's hash.
-func (s *stage) readCredentials(app string) (credentials, error) {
+func (s *stage) readCredentials(ctx context.Context, app string) (credentials, error) {
 	var c credentials
-	for _, name := range []string{"template-agent.conf", "agent.conf"} {
-		data, err := os.ReadFile(filepath.Join(s.operatorsDir(), app, name))
-		if err != nil {
-			return c, errors.Trace(err)
-		}
+	files, err := s.home.confs(ctx, app)
+	if err != nil {
+		return c, err
+	}
+	for _, data := range files {
 		conf, err := agentconf.Parse(data)
 		if err != nil {
 			return c, errors.Trace(err)
@@ -195,8 +95,8 @@ func (s *stage) hashes() (map[string]string, error) {
 
 // samePassword checks that neither the operator's password nor the controller's
 // hash of it changed.
-func (s *stage) samePassword(app string) error {
-	c, err := s.readCredentials(app)
+func (s *stage) samePassword(ctx context.Context, app string) error {
+	c, err := s.readCredentials(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -237,7 +137,7 @@ func (s *stage) checkCertificate(ctx context.Context, app, addr, fingerprint str
 // findSecrets searches all that anybody may see, or that is no secret file, for
 // the operators' passwords and for a box's user data: every file on the stage,
 // every report, and the arguments and environment of every process.
-func (s *stage) findSecrets() error {
+func (s *stage) findSecrets(ctx context.Context) error {
 	check := func(where string, data []byte) error {
 		for app, c := range s.keys {
 			if strings.Contains(string(data), c.password.Reveal()) {
@@ -275,11 +175,14 @@ func (s *stage) findSecrets() error {
 	if err != nil {
 		return err
 	}
+	if err := s.home.search(ctx, check); err != nil {
+		return err
+	}
 	pids, err := s.processes()
 	if err != nil {
 		return err
 	}
-	for _, pid := range append(pids, s.agent.Process.Pid) {
+	for _, pid := range append(pids, s.agent.cmd.Process.Pid) {
 		for _, name := range []string{"cmdline", "environ"} {
 			path := filepath.Join("/proc", strconv.Itoa(pid), name)
 			data, err := os.ReadFile(path)

@@ -58,8 +58,12 @@ func (c *Controller) Kill() { c.catacomb.Kill(nil) }
 // Wait is part of worker.Worker.
 func (c *Controller) Wait() error { return c.catacomb.Wait() }
 
-// Identity is the controller's as it was when the connection was made.
-func (c *Controller) Identity() Identity { return c.id }
+// ControllerUUID is the controller's UUID.
+func (c *Controller) ControllerUUID() string { return c.id.ControllerUUID }
+
+// CACert is the certificate of the controller's CA, in PEM, when the connection was
+// made: a controller has another only after it was started anew.
+func (c *Controller) CACert() string { return c.id.CACert }
 
 // loop ends when the greeting does.
 func (c *Controller) loop() error {

@@ -152,8 +152,8 @@ func connect(t *testing.T) (*source, *Controller, worker.Worker) {
 func TestEveryAnswerComesThroughAsItIs(t *testing.T) {
 	s, c, _ := connect(t)
 	ctx := t.Context()
-	if got := c.Identity(); got != (Identity{"uuid", "ca"}) {
-		t.Errorf("got %+v", got)
+	if c.ControllerUUID() != "uuid" || c.CACert() != "ca" {
+		t.Errorf("got %s, %s", c.ControllerUUID(), c.CACert())
 	}
 	if got, err := c.Life(ctx, "db"); got != facade.Dying || err != nil {
 		t.Errorf("got %v, %v", got, err)
