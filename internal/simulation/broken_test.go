@@ -105,6 +105,12 @@ func brokenProvisioners() []brokenProvisioner {
 		}),
 		kind: "create", says: []string{"replaced a stored password", "cannot log in"},
 	}, {
+		about: "what is kept is not compared",
+		variant: wrapping(func(c *fakes.Controller, m *fakes.Manager) (facade.Applications, operator.Manager) {
+			return c, &assuming{Manager: m, shown: make(map[string]string)}
+		}),
+		kind: "replace corrupt known files", says: []string{"its stored agent.conf does not parse"},
+	}, {
 		about: "the operators of dying applications are deleted",
 		variant: wrapping(func(c *fakes.Controller, m *fakes.Manager) (facade.Applications, operator.Manager) {
 			return impatient{c}, m
@@ -374,6 +380,38 @@ func (m blind) StageOperator(ctx context.Context, app, agentPath string, cfg *op
 			return generation, err
 		}
 	}
+}
+
+// assuming takes what is stored for what it saw there last, and keeps it.
+type assuming struct {
+	*fakes.Manager
+
+	mu    sync.Mutex
+	shown map[string]string
+}
+
+func (m *assuming) Operator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := m.Manager.Operator(ctx, app)
+	if op != nil && op.Config != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.shown[app] = op.Config.Generation
+	}
+	return op, err
+}
+
+func (m *assuming) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := m.Manager.GlanceOperator(ctx, app)
+	if op != nil && op.Config != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		op.Config.Generation = m.shown[app]
+	}
+	return op, err
+}
+
+func (m *assuming) KeepOperator(ctx context.Context, app, agentPath string, cfg *operator.Config) error {
+	return m.Manager.KeepOperator(ctx, app, agentPath, blind{m.Manager}.newest(app, cfg))
 }
 
 // impatient takes dying for dead.

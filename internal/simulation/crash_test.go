@@ -32,7 +32,14 @@ type passKind struct {
 	// interesting tells that more is played with it: two crashes, or things
 	// that happen meanwhile.
 	interesting bool
-	arrange     func(w *World)
+	// known tells that it is about an application of which the worker knows,
+	// by a pass before, that its files are right: so that it matters whether
+	// there is a Glancer.
+	known bool
+	// alone tells that no second worker may be there: the operator is changed
+	// by hand meanwhile.
+	alone   bool
+	arrange func(w *World)
 }
 
 // passKinds returns them all.
@@ -49,6 +56,20 @@ func passKinds() []passKind {
 			made(w)
 			w.Tamper(app, how)
 		}
+	}
+	// What the worker finds out in its first pass, which ends before, it knows
+	// when this happens.
+	known := func(change func(*World)) func(*World) {
+		return func(w *World) {
+			made(w)
+			w.Later(time.Second/2, func() {
+				change(w)
+				w.Trigger(app)
+			})
+		}
+	}
+	knownTampered := func(how Tampering) func(*World) {
+		return known(func(w *World) { w.Tamper(app, how) })
 	}
 	kill := func(w *World) {
 		w.manager.SetTermination(fakes.Termination{For: 2 * time.Second})
@@ -82,6 +103,20 @@ func passKinds() []passKind {
 			w.LearnCA()
 		}},
 		{name: "look", arrange: made},
+		{name: "look again", known: true, interesting: true, arrange: known(func(*World) {})},
+		{name: "update known files", known: true, arrange: known(func(w *World) { w.SetInfo(app, readdress) })},
+		{name: "update beside known files", known: true, interesting: true, arrange: known(func(w *World) {
+			w.SetInfo(app, func(i *facade.OperatorProvisioningInfo) {
+				i.ImageDetails.RegistryPath += "-next"
+				i.Tags = map[string]string{"tag": "next"}
+			})
+		})},
+		{name: "complete known files", known: true, alone: true, mints: true, arrange: knownTampered(HalfVanishes)},
+		{name: "replace lost known files", known: true, alone: true, mints: true, arrange: knownTampered(ConfigVanishes)},
+		{
+			name: "replace corrupt known files", known: true, alone: true, mints: true, interesting: true,
+			arrange: knownTampered(Corrupted),
+		},
 		{name: "delete", arrange: func(w *World) {
 			made(w)
 			kill(w)
@@ -114,6 +149,7 @@ var featureSets = []struct {
 }{
 	{"all", AllFeatures},
 	{"no Stager", AllFeatures &^ fakes.Staging},
+	{"no Glancer", AllFeatures &^ fakes.Glancing},
 	{"none", 0},
 }
 
@@ -152,7 +188,8 @@ func enumerate(t *testing.T, f func(t *testing.T, kind passKind, options Options
 	t.Helper()
 	for _, kind := range passKinds() {
 		for _, set := range featureSets {
-			if set.features&kind.features != kind.features || !kind.mints && set.name == "no Stager" {
+			if set.features&kind.features != kind.features ||
+				!kind.mints && set.name == "no Stager" || !kind.known && set.name == "no Glancer" {
 				continue
 			}
 			t.Run(kind.name+"/"+set.name, func(t *testing.T) {
@@ -187,7 +224,7 @@ func callsOf(t *testing.T, kind passKind, options Options) []fakes.Call {
 
 func isWrite(method string) bool {
 	switch method {
-	case "SetPasswords", "StageOperator", "EnsureOperator", "DeleteOperator", "IssueOperatorCertificate", "SetProvisioningStatus":
+	case "SetPasswords", "StageOperator", "EnsureOperator", "KeepOperator", "DeleteOperator", "IssueOperatorCertificate", "SetProvisioningStatus":
 		return true
 	}
 	return false
@@ -422,7 +459,7 @@ func TestSecondWorkerOvertakesAtEveryCall(t *testing.T) {
 	}
 	for _, kind := range passKinds() {
 		for about, meanwhile := range meanwhiles {
-			if meanwhile != nil && !kind.interesting {
+			if kind.alone || meanwhile != nil && !kind.interesting {
 				continue
 			}
 			t.Run(kind.name+"/"+about, func(t *testing.T) {
@@ -455,7 +492,7 @@ func TestSecondWorkerOvertakesAtEveryCall(t *testing.T) {
 // point.
 func TestOvertakenWorkerCrashesAtEveryCall(t *testing.T) {
 	for _, kind := range passKinds() {
-		if !kind.interesting || !kind.mints {
+		if !kind.interesting || !kind.mints || kind.alone {
 			continue
 		}
 		t.Run(kind.name, func(t *testing.T) {

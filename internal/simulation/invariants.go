@@ -267,7 +267,7 @@ func (s *Session) wrongInTheWhole() (wrong []string) {
 	say := func(format string, args ...any) {
 		wrong = append(wrong, "worker "+s.name+": "+fmt.Sprintf(format, args...))
 	}
-	writes := map[string]bool{"EnsureOperator": true, "StageOperator": true, "DeleteOperator": true}
+	writes := map[string]bool{"EnsureOperator": true, "StageOperator": true, "KeepOperator": true, "DeleteOperator": true}
 	keys := map[string]bool{}
 	for _, c := range s.faults.Calls() {
 		keys[c.Key] = true

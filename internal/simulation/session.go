@@ -175,7 +175,7 @@ func (s *Session) befalls(c fakes.Call) fakes.Effect {
 			s.received = append(s.received, slow)
 			return slow
 		})
-	case "StageOperator", "EnsureOperator":
+	case "StageOperator", "EnsureOperator", "KeepOperator":
 		s.guardPassword(c, &e)
 	case "DeleteOperator":
 		e.Then = both(func() { s.world.deleted(c.Key) }, e.Then)

@@ -100,7 +100,7 @@ func (st storm) fault(d *dice, c fakes.Call, s *Session) fakes.Effect {
 
 func ofFacade(method string) bool {
 	switch method {
-	case "OperatorExists", "Operator", "EnsureOperator", "StageOperator", "DeleteOperator", "Operators":
+	case "OperatorExists", "Operator", "EnsureOperator", "StageOperator", "GlanceOperator", "KeepOperator", "DeleteOperator", "Operators":
 		return false
 	}
 	return true
@@ -133,13 +133,13 @@ func (st storm) failure(d *dice, c fakes.Call) error {
 		errors.QuotaLimitExceededf("all of it"), errors.NotYetAvailablef("all of it"), errors.AlreadyExistsf("all of it"),
 	}
 	switch c.Method {
-	case "StageOperator", "Operators", "SetProvisioningStatus":
+	case "StageOperator", "GlanceOperator", "Operators", "SetProvisioningStatus":
 		// Where it says that they are done without from then on.
 	default:
 		kinds = append(kinds, errors.NotSupportedf("all of it"))
 	}
 	switch c.Method {
-	case "EnsureOperator", "StageOperator":
+	case "EnsureOperator", "StageOperator", "KeepOperator":
 		kinds = append(kinds, operator.ErrConflict, operator.ErrConflict)
 		fallthrough
 	case "SetPasswords", "ApplicationsInfo", "OperatorProvisioningInfo", "IssueOperatorCertificate", "OperatorExists":
@@ -185,6 +185,11 @@ func (st storm) nonsense(d *dice, c fakes.Call) func(any) any {
 		return fakes.Return(pick(d, facade.Life("undead"), facade.Life("")))
 	case "CharmInfo", "Operator", "IssueOperatorCertificate":
 		return fakes.Return(nil)
+	case "GlanceOperator":
+		return pick(d, fakes.Return(nil), fakes.Alter(func(op *operator.Operator) *operator.Operator {
+			op.Config.Generation = pick(d, "", "no such generation")
+			return op
+		}))
 	case "OperatorProvisioningInfo":
 		return pick(d, fakes.Return(nil), fakes.Alter(func(i facade.OperatorProvisioningInfo) facade.OperatorProvisioningInfo {
 			i.APIAddresses = []string{"no port"}

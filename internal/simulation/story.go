@@ -29,9 +29,9 @@ import (
 //     alone: nobody could know any more what it logs in with.
 
 // longestPass is how long a pass may take from reading an application's life to
-// making its operator: eight calls that each run almost into their deadline, of
+// making its operator: nine calls that each run almost into their deadline, of
 // which the two that go by batches may take three times as long.
-const longestPass = 12 * callTimeout
+const longestPass = 13 * callTimeout
 
 // settleBound is how long everything may take to be as it should once the
 // faults have stopped: the longest pass that was under way, and then the longest
@@ -100,7 +100,8 @@ func NewStory(seed uint64, variant Variant) *Story {
 	st.owns = !st.laggy && !options.HideGenerations
 	st.storm = storm{
 		story: st, faults: pick(d, 0, 20, 60, 150), crashes: pick(d, 0, 0, 5, 25),
-		worst: pick(d, "", "StageOperator", "SetPasswords", "EnsureOperator", "DeleteOperator", "IssueOperatorCertificate"),
+		worst: pick(d, "", "StageOperator", "SetPasswords", "EnsureOperator", "DeleteOperator", "IssueOperatorCertificate",
+			"GlanceOperator", "KeepOperator"),
 	}
 	st.names = []string{"mysql", "redis", "gitlab-ce", "kafka"}[:1+d.below(4)]
 	for _, name := range st.names {
@@ -116,7 +117,7 @@ func NewStory(seed uint64, variant Variant) *Story {
 // String tells what kind of story it is.
 func (st *Story) String() string {
 	o := st.world.options
-	return fmt.Sprintf("seed %d: features %06b, hidden generations %t, %d applications, %d events, "+
+	return fmt.Sprintf("seed %d: features %07b, hidden generations %t, %d applications, %d events, "+
 		"per 1000 calls %d faults and %d crashes, worst %s, overlaps %t, lag %t, clock steps %t",
 		st.seed, o.Features, o.HideGenerations, len(st.names), st.events, st.storm.faults, st.storm.crashes, st.storm.worst, st.overlaps, st.laggy, st.steps)
 }

@@ -18,7 +18,7 @@ import (
 
 // AllFeatures is every optional interface of the facade and the manager.
 const AllFeatures = fakes.ProvisioningEvents | fakes.BulkReads | fakes.StatusReports |
-	fakes.Watching | fakes.Listing | fakes.Staging
+	fakes.Watching | fakes.Listing | fakes.Staging | fakes.Glancing
 
 // Variant breaks the provisioner on purpose, from outside, to see whether that
 // is found. The zero value breaks nothing.
@@ -98,6 +98,26 @@ func NewWorld(options Options) *World {
 }
 
 func (w *World) has(f fakes.Features) bool { return w.options.Features&f != 0 }
+
+// Trigger has every worker that runs look at an application.
+func (w *World) Trigger(name string) {
+	w.mu.Lock()
+	sessions := slices.Clone(w.sessions)
+	w.mu.Unlock()
+	for _, s := range sessions {
+		if err := s.worker.Trigger(name); err != nil {
+			w.violated("Trigger(%q): %v", name, err)
+		}
+	}
+}
+
+// Later makes something happen when a time has passed.
+func (w *World) Later(d time.Duration, f func()) {
+	go func() {
+		w.Sleep(d)
+		f()
+	}()
+}
 
 // Sleep lets time pass.
 func (w *World) Sleep(d time.Duration) { <-w.clock.After(d) }
