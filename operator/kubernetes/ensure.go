@@ -77,7 +77,9 @@ func (m *Manager) ensureOnce(ctx context.Context, app, agentPath string, cfg *op
 		if s.config == nil || s.config.ResourceVersion != cfg.Generation {
 			return errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
 		}
-		w.effective = s.config.Annotations[annotationEffective]
+		if w.effective = s.config.Annotations[annotationEffective]; w.effective == "" {
+			return errors.Annotate(operator.ErrConflict, "what is stored has lost its digest")
+		}
 	} else {
 		w.effective = effective(cfg)
 	}
@@ -182,17 +184,9 @@ func (m *Manager) ensurePullSecret(ctx context.Context, s *seen, w wanted) error
 func (m *Manager) ensureService(ctx context.Context, s *seen, w wanted) (*corev1.Service, error) {
 	service := m.service(w)
 	if s.service == nil && s.set != nil {
-		if ip := serviceIPOf(s.set); ip != "" {
-			again := m.service(w)
-			again.Spec.ClusterIP = ip
-			obj, err := m.ensureObject(ctx, s.names, services, nil, again, false)
-			if err == nil {
-				return obj.(*corev1.Service), nil
-			}
-			if !errors.Is(err, errors.NotValid) {
-				return nil, err
-			}
-			// Somebody else has it by now.
+		made, err := m.serviceAgain(ctx, s, service)
+		if made != nil || err != nil {
+			return made, err
 		}
 	}
 	obj, err := m.ensureObject(ctx, s.names, services, orNil(s.service), service, false)
@@ -200,6 +194,34 @@ func (m *Manager) ensureService(ctx context.Context, s *seen, w wanted) (*corev1
 		return nil, err
 	}
 	return obj.(*corev1.Service), nil
+}
+
+// serviceAgain makes the Service with the address that it had, and returns nil when
+// that cannot be had.
+func (m *Manager) serviceAgain(ctx context.Context, s *seen, service *corev1.Service) (*corev1.Service, error) {
+	ip := serviceIPOf(s.set)
+	if ip == "" {
+		return nil, nil
+	}
+	// The address is asked for once, and not part of what is wanted.
+	content, err := contentOf(service)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.stamp(service, content); err != nil {
+		return nil, err
+	}
+	again := service.DeepCopy()
+	again.Spec.ClusterIP = ip
+	made, err := m.create(ctx, s.names, services, again)
+	switch {
+	case err == nil:
+		return made.(*corev1.Service), nil
+	case errors.Is(err, errors.NotValid), errors.Is(err, errors.AlreadyExists):
+		// Somebody else has the address by now, or made the Service.
+		return nil, nil
+	}
+	return nil, err
 }
 
 // serviceIPOf returns the address of the Service that the set's pods are told.
@@ -374,15 +396,7 @@ func validateFiles(cfg *operator.Config, keep bool) error {
 		}
 		return nil
 	}
-	switch {
-	case cfg == nil:
-		return errors.NotValidf("nil operator config")
-	case !cfg.AgentConf.IsZero() || !cfg.OperatorInfo.IsZero():
-		return errors.NotValidf("operator config with files, where those that are stored are to be kept,")
-	case cfg.CharmStorage != nil && cfg.CharmStorage.Provider == "":
-		return errors.NotValidf("operator config: CharmStorage without Provider")
-	}
-	return nil
+	return cfg.ValidateKeep()
 }
 
 // maxSize is what fits into an API quantity, in MiB.

@@ -8,6 +8,7 @@ require (
 	github.com/juju/errors v1.0.0
 	github.com/juju/worker/v3 v3.5.0
 	github.com/sutler-dev/sutler v0.0.0-00010101000000-000000000000
+	golang.org/x/sync v0.25.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

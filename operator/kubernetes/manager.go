@@ -44,6 +44,7 @@ var (
 	_ operator.Watcher = (*Manager)(nil)
 	_ operator.Lister  = (*Manager)(nil)
 	_ operator.Stager  = (*Manager)(nil)
+	_ operator.Glancer = (*Manager)(nil)
 )
 
 // New returns a manager that works. It does not wait for the cluster: the first
