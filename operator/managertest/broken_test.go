@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,7 @@ func run(t *testing.T, check managertest.Check, h managertest.Harness) *recorder
 type everything interface {
 	operator.Manager
 	operator.Stager
+	operator.Glancer
 	operator.Lister
 	operator.Watcher
 }
@@ -64,100 +66,174 @@ type everything interface {
 type variant struct {
 	broken func(m *fakes.Manager) operator.Manager
 	seenBy []string
+	vanish func(m *fakes.Manager) func(string) error // or nil for everything
 }
 
 func variants() map[string]variant {
 	return map[string]variant{
 		"looks for conflicts nowhere": {
-			func(m *fakes.Manager) operator.Manager { return noConflicts{m} },
-			[]string{
+			broken: func(m *fakes.Manager) operator.Manager { return noConflicts{m} },
+			seenBy: []string{
 				"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "OfConcurrentUpdatesOneWins",
 				"StagingOverAnotherConfigIsAConflict", "OfSeveralFirstStagersOneWins", "OfSeveralNextStagersOneWins",
 			},
 		},
 		"makes the operator anew on each Ensure": {
-			func(m *fakes.Manager) operator.Manager { return remakes{m} },
-			[]string{"SecondEnsureWithEqualConfigChangesNothing", "Issue/RepeatedEnsureWritesNothing"},
+			broken: func(m *fakes.Manager) operator.Manager { return remakes{m} },
+			seenBy: []string{"SecondEnsureWithEqualConfigChangesNothing", "Issue/RepeatedEnsureWritesNothing"},
 		},
 		"leaves the configuration behind": {
-			func(m *fakes.Manager) operator.Manager { return litters{m} },
-			[]string{"DeletedOperatorGoesAway", "EnsureAfterDeletionMakesANewOne", "Issue/DeployRemoveLoop"},
+			broken: func(m *fakes.Manager) operator.Manager { return litters{m} },
+			seenBy: []string{"DeletedOperatorGoesAway", "EnsureAfterDeletionMakesANewOne", "Issue/DeployRemoveLoop"},
 		},
 		"takes a half-made operator for a whole one": {
-			func(m *fakes.Manager) operator.Manager { return halfIsWhole{m} },
-			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "StagedConfigIsShownWithItsGeneration"},
+			broken: func(m *fakes.Manager) operator.Manager { return halfIsWhole{m} },
+			seenBy: []string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "StagedConfigIsShownWithItsGeneration"},
 		},
 		"calls a half-made operator terminating": {
-			func(m *fakes.Manager) operator.Manager { return halfIsTerminating{m} },
-			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist"},
+			broken: func(m *fakes.Manager) operator.Manager { return halfIsTerminating{m} },
+			seenBy: []string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist"},
 		},
 		"shows half-made operators to nobody": {
-			func(m *fakes.Manager) operator.Manager { return halfIsNothing{m} },
-			[]string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
+			broken: func(m *fakes.Manager) operator.Manager { return halfIsNothing{m} },
+			seenBy: []string{"HalfMadeOperatorShowsItsConfigAndDoesNotExist", "WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
 		},
 		"keeps the caller's config": {
-			func(m *fakes.Manager) operator.Manager {
+			broken: func(m *fakes.Manager) operator.Manager {
 				return &shares{everything: m, given: map[string]*operator.Config{}}
 			},
-			[]string{"ConfigsAreNotShared"},
+			seenBy: []string{"ConfigsAreNotShared"},
 		},
 		"quotes what it was given in an error": {
-			func(m *fakes.Manager) operator.Manager { return quotes{m} },
-			[]string{"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "ImpossibleConfigsAreRefusedAndNothingIsMade"},
+			broken: func(m *fakes.Manager) operator.Manager { return quotes{m} },
+			seenBy: []string{"UpdateOfAnOlderConfigIsAConflictAndChangesNothing", "ImpossibleConfigsAreRefusedAndNothingIsMade"},
 		},
 		"takes absence for an error": {
-			func(m *fakes.Manager) operator.Manager { return absenceFails{m} },
-			[]string{
+			broken: func(m *fakes.Manager) operator.Manager { return absenceFails{m} },
+			seenBy: []string{
 				"AbsentOperatorIsZeroStateAndNotFound", "DeletingTheAbsentIsSuccess", "Issue/ReadDuringRemovalIsAnOutcome",
 			},
 		},
 		"never hears that it was cancelled": {
-			func(m *fakes.Manager) operator.Manager { return deaf{m} },
-			[]string{"CancelledContextIsAnErrorAndNothingIsDone"},
+			broken: func(m *fakes.Manager) operator.Manager { return deaf{m} },
+			seenBy: []string{"CancelledContextIsAnErrorAndNothingIsDone"},
 		},
 		"takes any name": {
-			func(m *fakes.Manager) operator.Manager { return renames{m, tame} },
-			[]string{"InvalidNamesAreRefusedAndNothingIsMade"},
+			broken: func(m *fakes.Manager) operator.Manager { return renames{m, tame} },
+			seenBy: []string{"InvalidNamesAreRefusedAndNothingIsMade"},
 		},
 		"cuts long names": {
-			func(m *fakes.Manager) operator.Manager {
+			broken: func(m *fakes.Manager) operator.Manager {
 				return renames{m, func(app string) string { return app[:min(len(app), 52)] }}
 			},
-			[]string{"Issue/LongNamesWorkAndDoNotClash"},
+			seenBy: []string{"Issue/LongNamesWorkAndDoNotClash"},
 		},
 		"refuses long names": {
-			func(m *fakes.Manager) operator.Manager {
+			broken: func(m *fakes.Manager) operator.Manager {
 				return renames{m, func(app string) string { return app + strings.Repeat("x", facade.MaxApplicationName-52) }}
 			},
-			[]string{"Issue/LongNamesWorkAndDoNotClash"},
+			seenBy: []string{"Issue/LongNamesWorkAndDoNotClash"},
 		},
 		"lists what is not its own": {
-			func(m *fakes.Manager) operator.Manager { return listsTwice{m} },
-			[]string{"WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
+			broken: func(m *fakes.Manager) operator.Manager { return listsTwice{m} },
+			seenBy: []string{"WholeAndHalfMadeOperatorsAreListedAndNoOthers"},
 		},
 		"watches without a baseline": {
-			func(m *fakes.Manager) operator.Manager { return noBaseline{m} },
-			[]string{"WatcherTellsTheBaselineThenChanges", "WatcherEndsWhenKilled"},
+			broken: func(m *fakes.Manager) operator.Manager { return noBaseline{m} },
+			seenBy: []string{"WatcherTellsTheBaselineThenChanges", "WatcherEndsWhenKilled"},
 		},
 		"watches once": {
-			func(m *fakes.Manager) operator.Manager { return silent{m} },
-			[]string{"WatcherTellsTheBaselineThenChanges"},
+			broken: func(m *fakes.Manager) operator.Manager { return silent{m} },
+			seenBy: []string{"WatcherTellsTheBaselineThenChanges"},
 		},
 		"takes impossible configs": {
-			func(m *fakes.Manager) operator.Manager { return fillsIn{m} },
-			[]string{"ImpossibleConfigsAreRefusedAndNothingIsMade", "ImpossibleConfigsLeaveAnOperatorAlone"},
+			broken: func(m *fakes.Manager) operator.Manager { return fillsIn{m} },
+			seenBy: []string{"ImpossibleConfigsAreRefusedAndNothingIsMade", "ImpossibleConfigsLeaveAnOperatorAlone"},
 		},
 		"stages by starting": {
-			func(m *fakes.Manager) operator.Manager { return stageStarts{m} },
-			[]string{"StagedConfigIsShownWithItsGeneration"},
+			broken: func(m *fakes.Manager) operator.Manager { return stageStarts{m} },
+			seenBy: []string{"StagedConfigIsShownWithItsGeneration"},
+		},
+		"glances at the files": {
+			broken: func(m *fakes.Manager) operator.Manager { return staresAt{m} },
+			seenBy: []string{"GlanceShowsTheGenerationAndNoFiles"},
+		},
+		"glances at what was once": {
+			broken: func(m *fakes.Manager) operator.Manager {
+				return &glancesOnce{everything: m, first: map[string]*operator.Operator{}}
+			},
+			seenBy: []string{"GlanceAtTheAbsentIsNotFound", "NoGenerationComesAgainWithOtherFiles"},
+		},
+		"glances at everything but the tags": {
+			broken: func(m *fakes.Manager) operator.Manager { return glancesAtLittle{m} },
+			seenBy: []string{"GlanceShowsTheGenerationAndNoFiles"},
+		},
+		"finds something at each glance": {
+			broken: func(m *fakes.Manager) operator.Manager { return seesGhosts{m} },
+			seenBy: []string{"GlanceAtTheAbsentIsNotFound"},
+		},
+		"counts the generations of each operator anew": {
+			broken: func(m *fakes.Manager) operator.Manager {
+				return &recounts{everything: m, shown: map[string][]string{}}
+			},
+			seenBy: []string{"NoGenerationComesAgainWithOtherFiles"},
+		},
+		"keeps whatever is stored": {
+			broken: func(m *fakes.Manager) operator.Manager { return keepsWhatever{m} },
+			seenBy: []string{"ToKeepAnotherGenerationIsAConflictAndChangesNothing"},
+		},
+		"keeps what it has changed already": {
+			broken: func(m *fakes.Manager) operator.Manager { return looksLate{m} },
+			seenBy: []string{"ToKeepAnotherGenerationIsAConflictAndChangesNothing"},
+		},
+		"keeps what is not there": {
+			broken: func(m *fakes.Manager) operator.Manager { return keepsNothing{m} },
+			seenBy: []string{"ToKeepTheAbsentIsAConflictAndMakesNothing"},
+		},
+		"keeps by doing nothing": {
+			broken: func(m *fakes.Manager) operator.Manager { return keepsIdly{m} },
+			seenBy: []string{
+				"KeptIsWhatIsBesideTheFilesToo", "HalfMadeOperatorIsCompletedWhenKept", "VanishedPartIsBroughtBackWhenKept",
+			},
+			vanish: func(m *fakes.Manager) func(string) error {
+				return func(app string) error { m.VanishOperator(app); return nil }
+			},
+		},
+		"makes anew what it keeps": {
+			broken: func(m *fakes.Manager) operator.Manager { return remakesKept{m} },
+			seenBy: []string{"WhatIsKeptAsItIsDoesNotChange"},
+		},
+		"keeps files that it is given": {
+			broken: func(m *fakes.Manager) operator.Manager { return takesFiles{m} },
+			seenBy: []string{"ImpossibleConfigsAreNotKept"},
+		},
+		"fills in what it keeps": {
+			broken: func(m *fakes.Manager) operator.Manager { return fillsInKept{m} },
+			seenBy: []string{"KeptIsWhatIsBesideTheFilesToo"},
+		},
+		"keeps under any name": {
+			broken: func(m *fakes.Manager) operator.Manager { return tamesKept{m} },
+			seenBy: []string{"InvalidNamesAreRefusedAndNothingIsMade"},
+		},
+		"never hears that it was cancelled while it keeps": {
+			broken: func(m *fakes.Manager) operator.Manager { return deafKeeper{m} },
+			seenBy: []string{"CancelledContextIsAnErrorAndNothingIsDone"},
+		},
+		"quotes what it is to keep": {
+			broken: func(m *fakes.Manager) operator.Manager { return quotesKept{m} },
+			seenBy: []string{"ToKeepAnotherGenerationIsAConflictAndChangesNothing"},
+		},
+		"looks first and keeps later": {
+			broken: func(m *fakes.Manager) operator.Manager { return looksFirst{m} },
+			seenBy: []string{"UpdateIsNotUndoneByWhoKeeps"},
 		},
 		"takes all operators away with one": {
-			func(m *fakes.Manager) operator.Manager { return deletesAll{m} },
-			[]string{"DeletedOperatorGoesAway"},
+			broken: func(m *fakes.Manager) operator.Manager { return deletesAll{m} },
+			seenBy: []string{"DeletedOperatorGoesAway"},
 		},
 		"mixes up its files": {
-			func(m *fakes.Manager) operator.Manager { return swaps{m} },
-			[]string{"EnsuredOperatorIsThereAndShowsItsConfig"},
+			broken: func(m *fakes.Manager) operator.Manager { return swaps{m} },
+			seenBy: []string{"EnsuredOperatorIsThereAndShowsItsConfig"},
 		},
 	}
 }
@@ -171,6 +247,9 @@ func TestBrokenManagersAreCaught(t *testing.T) {
 					m := newFake()
 					h := harness(m, v.broken)
 					h.Budget, h.Poll, h.Loops = time.Second, 100*time.Millisecond, 5
+					if v.vanish != nil {
+						h.Vanish = v.vanish(m)
+					}
 					if run(t, check, h).failed() {
 						seenBy = append(seenBy, check.Name)
 					}
@@ -460,4 +539,221 @@ func (b swaps) Operator(ctx context.Context, app string) (*operator.Operator, er
 		op.Config.AgentConf, op.Config.OperatorInfo = op.Config.OperatorInfo, op.Config.AgentConf
 	}
 	return op, err
+}
+
+type staresAt struct{ *fakes.Manager }
+
+func (b staresAt) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	return b.Operator(ctx, app)
+}
+
+// glancesOnce remembers what it has seen.
+type glancesOnce struct {
+	everything
+	mu    sync.Mutex
+	first map[string]*operator.Operator
+}
+
+func (b *glancesOnce) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := b.everything.GlanceOperator(ctx, app)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.first[app] == nil {
+		b.first[app] = op
+	}
+	if first := b.first[app]; first != nil {
+		seen := *first
+		seen.Config = first.Config.Clone()
+		return &seen, nil
+	}
+	return op, err
+}
+
+type glancesAtLittle struct{ *fakes.Manager }
+
+func (b glancesAtLittle) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := b.Manager.GlanceOperator(ctx, app)
+	if err == nil {
+		op.Config.ResourceTags = nil
+	}
+	return op, err
+}
+
+type seesGhosts struct{ *fakes.Manager }
+
+func (b seesGhosts) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := b.Manager.GlanceOperator(ctx, app)
+	if errors.Is(err, errors.NotFound) {
+		return &operator.Operator{Config: &operator.Config{}}, nil
+	}
+	return op, err
+}
+
+// recounts has generations 1, 2, ... of each operator.
+type recounts struct {
+	everything
+	mu    sync.Mutex
+	shown map[string][]string // the true ones
+}
+
+// number is what it makes of a true generation.
+func (b *recounts) number(app string, op *operator.Operator) {
+	if op == nil || op.Config.Generation == "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.shown[app], op.Config.Generation)
+	if i < 0 {
+		i = len(b.shown[app])
+		b.shown[app] = append(b.shown[app], op.Config.Generation)
+	}
+	op.Config.Generation = fmt.Sprint(i + 1)
+}
+
+// meant is the configuration with the true generation.
+func (b *recounts) meant(app string, cfg *operator.Config) *operator.Config {
+	cfg = cfg.Clone()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if cfg == nil {
+		return nil
+	}
+	if n, err := strconv.Atoi(cfg.Generation); err == nil && n >= 1 && n <= len(b.shown[app]) {
+		cfg.Generation = b.shown[app][n-1]
+	}
+	return cfg
+}
+
+func (b *recounts) Operator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := b.everything.Operator(ctx, app)
+	b.number(app, op)
+	return op, err
+}
+
+func (b *recounts) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
+	op, err := b.everything.GlanceOperator(ctx, app)
+	b.number(app, op)
+	return op, err
+}
+
+func (b *recounts) EnsureOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	return b.everything.EnsureOperator(ctx, app, path, b.meant(app, cfg))
+}
+
+func (b *recounts) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	return b.everything.KeepOperator(ctx, app, path, b.meant(app, cfg))
+}
+
+func (b *recounts) DeleteOperator(ctx context.Context, app string) error {
+	b.mu.Lock()
+	delete(b.shown, app)
+	b.mu.Unlock()
+	return b.everything.DeleteOperator(ctx, app)
+}
+
+type keepsWhatever struct{ *fakes.Manager }
+
+func (b keepsWhatever) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	if stored := b.Config(app); stored != nil && cfg != nil && cfg.Generation != "" {
+		cfg = cfg.Clone()
+		cfg.Generation = stored.Generation
+	}
+	return b.Manager.KeepOperator(ctx, app, path, cfg)
+}
+
+// looksLate keeps first and compares then.
+type looksLate struct{ *fakes.Manager }
+
+func (b looksLate) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	err := b.Manager.KeepOperator(ctx, app, path, cfg)
+	if errors.Is(err, operator.ErrConflict) && b.Config(app) != nil {
+		_ = keepsWhatever(b).KeepOperator(ctx, app, path, cfg)
+	}
+	return err
+}
+
+// keepsNothing makes up what is not there.
+type keepsNothing struct{ *fakes.Manager }
+
+func (b keepsNothing) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	if cfg.ValidateKeep() == nil && b.Config(app) == nil {
+		return b.EnsureOperator(ctx, app, path, managertest.Config(app, 1))
+	}
+	return b.Manager.KeepOperator(ctx, app, path, cfg)
+}
+
+// keepsIdly only compares.
+type keepsIdly struct{ *fakes.Manager }
+
+func (b keepsIdly) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	if stored := b.Config(app); stored != nil && cfg.ValidateKeep() == nil && stored.Generation == cfg.Generation {
+		return ctx.Err()
+	}
+	return b.Manager.KeepOperator(ctx, app, path, cfg)
+}
+
+type remakesKept struct{ *fakes.Manager }
+
+func (b remakesKept) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	b.VanishOperator(app)
+	return b.Manager.KeepOperator(ctx, app, path, cfg)
+}
+
+type takesFiles struct{ *fakes.Manager }
+
+func (b takesFiles) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	if cfg = cfg.Clone(); cfg != nil {
+		cfg.AgentConf, cfg.OperatorInfo = facade.Secret{}, facade.Secret{}
+	}
+	return b.Manager.KeepOperator(ctx, app, path, cfg)
+}
+
+// fillsInKept fills the files in where its caller sees them.
+type fillsInKept struct{ *fakes.Manager }
+
+func (b fillsInKept) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	err := b.Manager.KeepOperator(ctx, app, path, cfg)
+	if stored := b.Config(app); err == nil {
+		cfg.AgentConf, cfg.OperatorInfo = stored.AgentConf, stored.OperatorInfo
+	}
+	return err
+}
+
+type tamesKept struct{ *fakes.Manager }
+
+func (b tamesKept) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	return b.Manager.KeepOperator(ctx, tame(app), path, cfg)
+}
+
+type deafKeeper struct{ *fakes.Manager }
+
+func (b deafKeeper) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	return b.Manager.KeepOperator(context.WithoutCancel(ctx), app, path, cfg)
+}
+
+type quotesKept struct{ *fakes.Manager }
+
+func (b quotesKept) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	err := b.Manager.KeepOperator(ctx, app, path, cfg)
+	if err != nil && cfg != nil {
+		return errors.Annotatef(err, "keeping %s", cfg.ImageDetails.Password.Reveal())
+	}
+	return err
+}
+
+// looksFirst takes its time between comparing and storing.
+type looksFirst struct{ *fakes.Manager }
+
+func (b looksFirst) KeepOperator(ctx context.Context, app, path string, cfg *operator.Config) error {
+	if err := b.Manager.KeepOperator(ctx, app, path, cfg); err != nil {
+		return err
+	}
+	stored := b.Config(app)
+	time.Sleep(3 * time.Millisecond)
+	if now := b.Config(app); stored != nil && now != nil {
+		stored.Generation = now.Generation
+		return b.EnsureOperator(ctx, app, path, stored)
+	}
+	return nil
 }

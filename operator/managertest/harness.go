@@ -148,7 +148,7 @@ func Run(t *testing.T, factory Factory) {
 func Checks() []Check {
 	return slices.Concat(
 		lifeCycleChecks(), generationChecks(), inputChecks(), concurrencyChecks(),
-		halfMadeChecks(), stagingChecks(), listingChecks(), watchingChecks(), issueChecks(),
+		halfMadeChecks(), stagingChecks(), glancingChecks(), listingChecks(), watchingChecks(), issueChecks(),
 	)
 }
 

@@ -42,6 +42,14 @@ func checkNames(c *checker) {
 				c.Errorf("StageOperator(%q): error %v, want errors.NotValid", name, err)
 			}
 		}
+		if c.isGlancer() {
+			if _, err := c.tryGlance(name); !errors.Is(err, errors.NotValid) && !errors.Is(err, errors.NotFound) {
+				c.Errorf("GlanceOperator(%q): error %v, want errors.NotFound or NotValid", name, err)
+			}
+			if err := c.tryKeep(name, c.kept("valid", "1")); !errors.Is(err, errors.NotValid) {
+				c.Errorf("KeepOperator(%q): error %v, want errors.NotValid", name, err)
+			}
+		}
 		// To look for what cannot be there is refused, or finds nothing.
 		if state, err := c.tryState(name); err != nil && !errors.Is(err, errors.NotValid) || state != (operator.State{}) {
 			c.Errorf("OperatorExists(%q) = %+v, %v, want nothing or errors.NotValid", name, state, err)
@@ -134,6 +142,16 @@ func checkCancelled(c *checker) {
 		calls["StageOperator"] = func() error {
 			_, err := s.StageOperator(ctx, absent, c.AgentPath, c.config(absent, 1))
 			return err
+		}
+	}
+	if c.isGlancer() {
+		g := c.Manager.(operator.Glancer)
+		gen := c.operator(there).Config.Generation
+		calls["GlanceOperator"] = func() error { _, err := g.GlanceOperator(ctx, there); return err }
+		calls["KeepOperator"] = func() error {
+			cfg := c.kept(there, gen)
+			cfg.Version = "1.0.0"
+			return g.KeepOperator(ctx, there, c.AgentPath, cfg)
 		}
 	}
 	if l, ok := c.Manager.(operator.Lister); ok {

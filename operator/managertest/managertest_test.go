@@ -96,6 +96,27 @@ func TestFakeManagerWithoutGenerationsPasses(t *testing.T) {
 	})
 }
 
+// What vanishes may leave its configuration, which can be kept then.
+func TestFakeManagerWhoseOperatorsVanishInPartPasses(t *testing.T) {
+	bubbles(t, func(*testing.T) managertest.Harness {
+		m := newFake()
+		h := harness(m, full)
+		h.Vanish = func(app string) error { m.VanishOperator(app); return nil }
+		return h
+	})
+}
+
+// One that cannot be glanced at after all is no Glancer.
+func TestFakeManagerThatDoesNotGlanceAfterAllPasses(t *testing.T) {
+	bubbles(t, func(*testing.T) managertest.Harness {
+		m := newFake()
+		for _, method := range []string{"GlanceOperator", "KeepOperator"} {
+			m.Faults().Add(fakes.Rule{Method: method, Times: fakes.Always, Effect: fakes.Effect{Err: errors.NotSupportedf("glancing")}})
+		}
+		return harness(m, full)
+	})
+}
+
 // A back end that is slow in everything passes too, in no time.
 func TestSlowFakeManagerPasses(t *testing.T) {
 	for name, termination := range map[string]fakes.Termination{
