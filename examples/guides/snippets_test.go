@@ -109,7 +109,7 @@ func TestGuidesShowEveryMethod(t *testing.T) {
 		},
 		"write-your-own-manager.md": {
 			reflect.TypeFor[operator.Manager](), reflect.TypeFor[operator.Watcher](),
-			reflect.TypeFor[operator.Lister](), reflect.TypeFor[operator.Stager](),
+			reflect.TypeFor[operator.Lister](), reflect.TypeFor[operator.Stager](), reflect.TypeFor[operator.Glancer](),
 		},
 		"write-your-own-back-end.md": {
 			reflect.TypeFor[container.Initialiser](), reflect.TypeFor[container.Broker](),
