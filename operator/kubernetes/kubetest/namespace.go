@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -19,6 +20,9 @@ import (
 
 	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest/fakenode"
 )
+
+// How long a namespace may take to go. A benchmark has thousands of objects in it.
+const removal = 5 * time.Minute
 
 // The label by which a namespace says what its pods may do.
 const podSecurityLabel = "pod-security.kubernetes.io/enforce"
@@ -65,15 +69,13 @@ func (c *Cluster) removeNamespace(t testing.TB, name string) {
 	t.Helper()
 	// The test's own context has ended.
 	ctx := context.Background()
+	c.removePods(ctx, name)
 	namespaces := c.Client.CoreV1().Namespaces()
 	if err := namespaces.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Errorf("deleting namespace %s: %v", name, err)
 		return
 	}
-	if c.fake {
-		c.releasePods(ctx, name)
-	}
-	err := poll(func() error {
+	err := poll(removal, func() error {
 		namespace, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -88,17 +90,36 @@ func (c *Cluster) removeNamespace(t testing.TB, name string) {
 	}
 }
 
+// removePods deletes the pods without leaving them time to end. While any is still
+// ending, the namespace controller waits for half of that time, whole seconds.
+// Errors show when the namespace does not go.
+func (c *Cluster) removePods(ctx context.Context, namespace string) {
+	if c.fake {
+		c.releasePods(ctx, namespace)
+	}
+	all := metav1.ListOptions{}
+	c.Client.AppsV1().StatefulSets(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)                              //nolint:errcheck // See above.
+	c.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(c.podGrace())}, all) //nolint:errcheck // See above.
+}
+
+// podGrace returns how many seconds a pod has to end: none where nothing runs.
+func (c *Cluster) podGrace() int64 {
+	if c.fake {
+		return 0
+	}
+	return 1
+}
+
 // releasePods lets go what a test has held by its behaviour.
 func (c *Cluster) releasePods(ctx context.Context, namespace string) {
-	// Errors show when the namespace does not go.
-	c.Client.CoreV1().ConfigMaps(namespace).Delete(ctx, fakenode.BehaviourConfigMap, metav1.DeleteOptions{}) //nolint:errcheck // See above.
+	c.Client.CoreV1().ConfigMaps(namespace).Delete(ctx, fakenode.BehaviourConfigMap, metav1.DeleteOptions{}) //nolint:errcheck // It may not be there.
 	pods, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
 	for _, pod := range pods.Items {
 		if pod.Annotations[fakenode.BehaviourAnnotation] != "" {
-			annotate(ctx, c.Client, namespace, pod.Name, fakenode.BehaviourAnnotation, nil) //nolint:errcheck // See above.
+			annotate(ctx, c.Client, namespace, pod.Name, fakenode.BehaviourAnnotation, nil) //nolint:errcheck // As for removePods.
 		}
 	}
 }

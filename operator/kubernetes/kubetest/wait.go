@@ -14,13 +14,13 @@ const Patience = 90 * time.Second
 // returned last, when that takes more than [Patience].
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	if err := poll(check); err != nil {
+	if err := poll(Patience, check); err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
 }
 
 // poll calls check until it returns nil, first often and then less so.
-func poll(check func() error) error {
+func poll(patience time.Duration, check func() error) error {
 	began := time.Now()
 	pause := 10 * time.Millisecond
 	for {
@@ -28,8 +28,8 @@ func poll(check func() error) error {
 		if err == nil {
 			return nil
 		}
-		if time.Since(began) > Patience {
-			return fmt.Errorf("not after %s: %w", Patience, err)
+		if time.Since(began) > patience {
+			return fmt.Errorf("not after %s: %w", patience, err)
 		}
 		time.Sleep(pause)
 		pause = min(pause*3/2, 250*time.Millisecond)

@@ -58,7 +58,8 @@ func (b Behaviour) String() string {
 }
 
 // behaviour returns how the pod behaves, by its annotation or else by the
-// namespace's ConfigMap, which may be nil.
+// namespace's ConfigMap, which may be nil. It is an errors.NotValid when that cannot be
+// read.
 func behaviour(pod *corev1.Pod, config *corev1.ConfigMap) (Behaviour, error) {
 	text, where := pod.Annotations[BehaviourAnnotation], "annotation "+BehaviourAnnotation
 	if text == "" && config != nil {
@@ -71,6 +72,8 @@ func behaviour(pod *corev1.Pod, config *corev1.ConfigMap) (Behaviour, error) {
 	if text == "" {
 		return b, nil
 	}
-	err := json.Unmarshal([]byte(text), &b)
-	return b, errors.Annotate(err, where)
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		return b, errors.NewNotValid(err, where)
+	}
+	return b, nil
 }

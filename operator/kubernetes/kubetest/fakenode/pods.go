@@ -115,12 +115,13 @@ func (p *pods) sync(ctx context.Context, key string) (time.Duration, error) {
 		return 0, errors.Trace(err)
 	}
 	how, err := p.behaviour(ctx, pod)
-	if err != nil {
+	switch {
+	case errors.Is(err, errors.NotValid):
 		// A test's mistake. The pod waits until it is put right.
 		p.Logger.Warn("behaviour not understood", "pod", key, "error", err)
 		return 0, nil
-	}
-	switch {
+	case err != nil:
+		return 0, errors.Trace(err)
 	case pod.DeletionTimestamp != nil && how.Stuck:
 		return 0, nil
 	case pod.DeletionTimestamp != nil:

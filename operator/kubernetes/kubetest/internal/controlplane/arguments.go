@@ -62,6 +62,8 @@ func arguments(s State, program string) []string {
 			"--audit-policy-file=" + in("audit.yaml"), "--audit-log-path=" + s.AuditLog(),
 			"--audit-log-maxsize=500", "--audit-log-maxbackup=1",
 			"--event-ttl=15m",
+			// A namespace of a thousand operators has to go some day.
+			"--delete-collection-workers=8",
 		}, endpoints(s)...)
 	case controllerManager:
 		kubeconfig := s.Kubeconfig("controller-manager")
