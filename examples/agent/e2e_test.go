@@ -24,7 +24,7 @@ import (
 )
 
 // deadline is for what takes seconds at most on an idle machine.
-const deadline = 90 * time.Second
+const deadline = 3 * time.Minute
 
 var (
 	buildDir     string

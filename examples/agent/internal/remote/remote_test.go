@@ -255,7 +255,9 @@ func TestWatcherOutlivesTheCallAndEndsAtBothEnds(t *testing.T) {
 	if err := within(t, "its end", waiting(w)); err != nil {
 		t.Errorf("got %v", err)
 	}
-	within(t, "the end at the controller", waiting(there))
+	if err := within(t, "the end at the controller", waiting(there)); err != nil {
+		t.Errorf("got %v there", err)
+	}
 }
 
 // watchFor starts a watcher and sends the baseline, without which there is no

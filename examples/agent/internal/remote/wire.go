@@ -43,11 +43,8 @@ type Identity struct {
 type wireError struct{ Kind, Message string }
 
 // kinds are those that mean something to whoever asks.
-var kinds = map[string]errors.ConstError{
-	"not found":       errors.NotFound,
-	"not valid":       errors.NotValid,
-	"not supported":   errors.NotSupported,
-	"connection lost": facade.ErrConnectionLost,
+func kinds() []errors.ConstError {
+	return []errors.ConstError{errors.NotFound, errors.NotValid, errors.NotSupported, facade.ErrConnectionLost}
 }
 
 func toWire(err error) *wireError {
@@ -55,9 +52,9 @@ func toWire(err error) *wireError {
 		return nil
 	}
 	e := &wireError{Message: err.Error()}
-	for name, kind := range kinds {
+	for _, kind := range kinds() {
 		if errors.Is(err, kind) {
-			e.Kind = name
+			e.Kind = string(kind)
 		}
 	}
 	return e
@@ -68,8 +65,10 @@ func (e *wireError) err() error {
 		return nil
 	}
 	err := errors.New(e.Message)
-	if kind, ok := kinds[e.Kind]; ok {
-		return errors.WithType(err, kind)
+	for _, kind := range kinds() {
+		if string(kind) == e.Kind {
+			return errors.WithType(err, kind)
+		}
 	}
 	return err
 }
