@@ -106,6 +106,14 @@ func (o *office) manifold(agent string, stop time.Duration) dependency.Manifold 
 
 func newEngine(t testing.TB, logger *slog.Logger, manifolds dependency.Manifolds) *dependency.Engine {
 	t.Helper()
+	engine, err := startEngine(logger, manifolds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+func startEngine(logger *slog.Logger, manifolds dependency.Manifolds) (*dependency.Engine, error) {
 	engine, err := dependency.NewEngine(dependency.EngineConfig{
 		IsFatal:     func(error) bool { return false },
 		WorstError:  func(err, _ error) error { return err },
@@ -116,12 +124,9 @@ func newEngine(t testing.TB, logger *slog.Logger, manifolds dependency.Manifolds
 		Logger:      enginelog.New(logger),
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := dependency.Install(engine, manifolds); err != nil {
-		t.Fatal(err)
-	}
-	return engine
+	return engine, dependency.Install(engine, manifolds)
 }
 
 // host is an agent: an engine with an election, the job, and what depends on it.
