@@ -20,6 +20,8 @@
 //
 //   - operator/process: a manager that runs operators as supervised processes of
 //     this machine, for agents without a cluster.
+//   - operator/kubernetes: a manager that keeps operators as StatefulSets of a
+//     cluster, and the election of a leader among agents. A module of its own.
 //   - operator/agentconf: the agent.conf format of operators, both ways.
 //   - operator/managertest: the suite that every manager passes, for authors of
 //     another one.
