@@ -19,8 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-
-	"github.com/sutler-dev/sutler/operator/managertest"
 )
 
 // validConfig is one with a client that nobody calls.
@@ -258,11 +256,12 @@ func TestTemplateHookChangesItsOwnTemplateAlone(t *testing.T) {
 		template.Labels["mine"] = app
 	}
 	m := &Manager{config: config.withDefaults()}
+	cfg := operatorConfig(t, "mysql", 1)
 	templates := make([]corev1.PodTemplateSpec, 4)
 	var done sync.WaitGroup
 	for i := range templates {
 		done.Go(func() {
-			templates[i] = m.template(wanted{names: namesOf("mysql"), agentPath: "/var/lib/juju", cfg: managertest.Config("mysql", 1)})
+			templates[i] = m.template(wanted{names: namesOf("mysql"), agentPath: "/var/lib/juju", cfg: cfg})
 		})
 	}
 	done.Wait()
