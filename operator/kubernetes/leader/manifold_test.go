@@ -184,6 +184,7 @@ func (h *host) end(t *testing.T) {
 	if err := h.Wait(); err != nil {
 		t.Errorf("%s: %v", h.name, err)
 	}
+	synctest.Wait() // the office is told after the engine
 }
 
 func (h *host) states(t *testing.T, want map[string]string) {
@@ -372,6 +373,7 @@ func TestKilledElectionHasItsDependentsStopped(t *testing.T) {
 		if err := w.Wait(); err != nil {
 			t.Errorf("Wait() = %v", err)
 		}
+		synctest.Wait()
 		if took := time.Since(begin); took != 100*time.Millisecond {
 			t.Errorf("the election took %v to end, want the time that the job took to stop", took)
 		}
