@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/juju/errors"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest/fakenode"
 	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest/internal/controlplane"
+	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest/ociimage"
 )
 
 const usage = `usage:
@@ -28,6 +31,9 @@ const usage = `usage:
       stops it and removes its folder
   testbed fakenode --kubeconfig FILE
       is the fake node, until it is interrupted
+  testbed image --name REGISTRY/NAME:TAG --file PATH=FILE... --output FILE
+          [--entrypoint PATH] [--user UID]
+      writes a container image with the files, as an archive in the OCI layout
 `
 
 func main() {
@@ -50,7 +56,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
 	config := controlplane.Config{Detached: true}
 	fake := true
-	kubeconfig := ""
+	kubeconfig, output := "", ""
+	image := ociimage.Image{Files: make(map[string]string)}
 	var do func() error
 	switch args[0] {
 	case "up":
@@ -66,6 +73,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case "fakenode":
 		flags.StringVar(&kubeconfig, "kubeconfig", "", "")
 		do = func() error { return runFakeNode(ctx, kubeconfig, stderr) }
+	case "image":
+		flags.StringVar(&image.Name, "name", "", "")
+		flags.StringVar(&image.User, "user", "", "")
+		flags.StringVar(&output, "output", "", "")
+		flags.Func("entrypoint", "", func(path string) error {
+			image.Entrypoint = []string{path}
+			return nil
+		})
+		flags.Func("file", "", func(pair string) error {
+			path, file, ok := strings.Cut(pair, "=")
+			image.Files[path] = file
+			if !ok {
+				return errors.NotValidf("%q (want PATH=FILE)", pair)
+			}
+			return nil
+		})
+		do = func() error { return writeImage(output, image) }
 	default:
 		fmt.Fprint(stderr, usage)
 		return errors.NotValidf("command %q", args[0])
@@ -99,6 +123,14 @@ func up(ctx context.Context, config controlplane.Config, fake bool, stdout io.Wr
 	}
 	fmt.Fprintln(stdout, "KUBECONFIG="+state.Kubeconfig("admin"))
 	return nil
+}
+
+func writeImage(output string, image ociimage.Image) error {
+	var archive bytes.Buffer
+	if err := ociimage.Write(&archive, image); err != nil {
+		return errors.Trace(err)
+	}
+	return errors.Trace(os.WriteFile(output, archive.Bytes(), 0o600))
 }
 
 func runFakeNode(ctx context.Context, kubeconfig string, stderr io.Writer) error {
