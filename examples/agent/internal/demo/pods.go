@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -52,6 +53,7 @@ func newPods(ctx context.Context, c Cluster) (*pods, error) {
 		return nil, errors.Annotate(err, "how to reach the cluster")
 	}
 	config.QPS = -1 // a demo asks as often as it likes
+	config.WarningHandler = rest.NoWarnings{}
 	p := &pods{Cluster: c}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -31,11 +31,11 @@ func podStory(p *pods) []step {
 		{"a pod is deleted: another one logs in with the same password", on(podStage.deletePod)},
 		{"a container is killed on the node: it starts again in its pod", on(podStage.killContainer)},
 		{"a StatefulSet is deleted: it is made again", on(podStage.deleteSet)},
-		{"a dying application keeps its operator", (*stage).keepDying},
-		{"a dead one loses it, and leaves nothing in the namespace", (*stage).removeDead},
 		{"addresses in another order roll nothing, another address rolls one pod", on(podStage.changeAddress)},
 		{"kill -9 of the agent: the pods go on, and the next agent changes nothing", on(podStage.killAgentOfPods)},
 		{"another CA: every pod is replaced, with a new certificate and the old password", on(podStage.replaceCA)},
+		{"a dying application keeps its operator", (*stage).keepDying},
+		{"a dead one loses it, and leaves nothing in the namespace", (*stage).removeDead},
 		{"SIGTERM stops the agent and no pod; two others share a controller", on(podStage.shareController)},
 		{"kill -9 of the one that leads: the other goes on", on(podStage.killLeader)},
 		{"no secret is in a log, a report, an object, an argument or an environment", on(podStage.keepPodSecrets)},
@@ -91,44 +91,32 @@ func (s podStage) deleteSet(ctx context.Context) error {
 
 func (s podStage) changeAddress(ctx context.Context) error {
 	own := s.last.Manifolds.Controller.Report.Address
-	change := func(addresses ...string) error {
+	change := func(more string, addresses ...string) error {
 		list, err := json.Marshal(addresses)
 		if err != nil {
 			return errors.Trace(err)
 		}
-		return s.write("applications/"+database+"/application.yaml", alive+"addresses: "+string(list)+"\n")
+		return s.write("applications/"+database+"/application.yaml", alive+"addresses: "+string(list)+"\n"+more)
 	}
 	// Nobody is at the second one.
-	const other = "192.0.2.1:17070"
-	if err := s.comesBack(ctx, database, func() error { return change(own, other) }); err != nil {
+	const nowhere = "192.0.2.1:17070"
+	if err := s.comesBack(ctx, database, func() error { return change("", own, nowhere) }); err != nil {
 		return err
 	}
-	before, err := s.stored(ctx, database)
-	if err != nil {
-		return err
-	}
-	if err := change(other, own); err != nil {
+	// A tag comes with the other order, to see that it was looked at.
+	if err := change("tags: {owner: demo}\n", nowhere, own); err != nil {
 		return err
 	}
 	if err := s.until(ctx, func(*view) error {
-		now, err := s.stored(ctx, database)
-		if err == nil && now == before {
-			err = errors.Errorf("the addresses of %s are stored in the old order", database)
+		set, err := s.client.AppsV1().StatefulSets(s.namespace).Get(ctx, database+"-operator", metav1.GetOptions{})
+		if err == nil && set.Annotations["owner"] != "demo" {
+			err = errors.Errorf("the set of %s has no new tag", database)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
 	return s.stay(ctx, living()...)
-}
-
-// stored is what is stored of the operator's configuration, as a version.
-func (s podStage) stored(ctx context.Context, app string) (string, error) {
-	secret, err := s.client.CoreV1().Secrets(s.namespace).Get(ctx, app+"-operator-config", metav1.GetOptions{})
-	if err != nil {
-		return "", errors.Trace(err)
-	}
-	return secret.ResourceVersion, nil
 }
 
 // versions are those of everything in the namespace that an agent writes.
