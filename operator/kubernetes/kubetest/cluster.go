@@ -31,6 +31,8 @@ type Cluster struct {
 
 	raw  api.Config
 	fake bool
+	// node is the folder of the real node's state; empty on other clusters.
+	node string
 }
 
 // The environment variable with what must not be skipped, and the names there.
@@ -59,22 +61,6 @@ func Need(t testing.TB) *Cluster {
 	c, err := open(&clientcmd.ClientConfigLoadingRules{ExplicitPath: state.Kubeconfig("admin")})
 	if err != nil {
 		t.Fatalf("the test bed in %s: %v", state.Dir, err)
-	}
-	return c
-}
-
-// RealNode returns the test bed's cluster with a node that really runs pods. The
-// test has to run in that node's network, by testbed/in-node; elsewhere, or without
-// the node, it ends, as the package's documentation says.
-func RealNode(t testing.TB) *Cluster {
-	t.Helper()
-	state, err := controlplane.Open(filepath.Join(controlplane.Root(), "node", "k8s"))
-	if err != nil {
-		missing(t, requireNode, "no real Kubernetes node: the test bed's is not up (make testbed, as root): %v", err)
-	}
-	c, err := open(&clientcmd.ClientConfigLoadingRules{ExplicitPath: state.Kubeconfig("admin")})
-	if err != nil {
-		missing(t, requireNode, "not in the network of the test bed's real node (testbed/in-node go test ...): %v", err)
 	}
 	return c
 }

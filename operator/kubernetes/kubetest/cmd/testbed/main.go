@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		do = func() error { return up(ctx, config, fake, stdout) }
 	case "down":
 		flags.StringVar(&config.Dir, "state", "", "")
-		do = func() error { return controlplane.Stop(config.Dir) }
+		do = func() error { return down(config.Dir) }
 	case "fakenode":
 		flags.StringVar(&kubeconfig, "kubeconfig", "", "")
 		do = func() error { return runFakeNode(ctx, kubeconfig, stderr) }
@@ -105,6 +105,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // up starts a control plane unless it runs.
 func up(ctx context.Context, config controlplane.Config, fake bool, stdout io.Writer) error {
+	unlock, err := controlplane.Lock(config.Dir)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer unlock()
 	state, err := controlplane.Open(config.Dir)
 	if errors.Is(err, errors.NotFound) {
 		if fake {
@@ -123,6 +128,15 @@ func up(ctx context.Context, config controlplane.Config, fake bool, stdout io.Wr
 	}
 	fmt.Fprintln(stdout, "KUBECONFIG="+state.Kubeconfig("admin"))
 	return nil
+}
+
+func down(dir string) error {
+	unlock, err := controlplane.Lock(dir)
+	if err != nil {
+		return errors.Trace(err)
+	}
+	defer unlock()
+	return errors.Trace(controlplane.Stop(dir))
 }
 
 func writeImage(output string, image ociimage.Image) error {

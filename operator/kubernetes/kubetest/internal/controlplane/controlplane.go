@@ -30,6 +30,25 @@ type ControlPlane struct {
 	starter *starter
 }
 
+// Lock waits until nobody else has the folder locked, and returns how to unlock it.
+// It is for processes that may start or stop the same control plane at once. The
+// lock is a file beside the folder, which stays.
+func Lock(dir string) (unlock func(), err error) {
+	path := filepath.Clean(dir) + ".lock"
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, errors.Trace(err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		file.Close() //nolint:errcheck // Nothing was written.
+		return nil, errors.Annotatef(err, "locking %s", path)
+	}
+	return func() { file.Close() }, nil //nolint:errcheck // Likewise.
+}
+
 // Open returns what runs in the folder. It is an errors.NotFound when that is not
 // a whole control plane.
 func Open(dir string) (State, error) {

@@ -14,6 +14,9 @@ type ControlPlane struct{ State }
 // Open is an errors.NotSupported.
 func Open(string) (State, error) { return State{}, errors.Trace(unsupported()) }
 
+// Lock is an errors.NotSupported.
+func Lock(string) (func(), error) { return nil, errors.Trace(unsupported()) }
+
 // Start is an errors.NotSupported.
 func Start(context.Context, Config) (*ControlPlane, error) { return nil, errors.Trace(unsupported()) }
 
