@@ -71,7 +71,8 @@ func (m *Manager) Operator(ctx context.Context, app string) (*operator.Operator,
 	return op, nil
 }
 
-// GlanceOperator is part of operator.Glancer. It comes from the caches alone.
+// GlanceOperator is part of operator.Glancer. It comes from the caches alone, which
+// have no credentials of registries either.
 func (m *Manager) GlanceOperator(ctx context.Context, app string) (*operator.Operator, error) {
 	s, err := m.look(ctx, app)
 	if err != nil {
@@ -91,11 +92,16 @@ func (m *Manager) describe(s *seen) (*operator.Operator, error) {
 	if !m.anything(s) {
 		return nil, errors.NotFoundf("operator of %q", s.app)
 	}
+	cfg := &operator.Config{}
+	if s.config != nil {
+		cfg = publicOf(s.config.Data)
+	}
+	cfg.Generation = generationOf(s)
 	return &operator.Operator{
 		ID:     m.config.Namespace + "/" + s.operator(),
 		Dying:  stateOf(s).Terminating,
 		Status: statusOf(s),
-		Config: &operator.Config{Generation: generationOf(s)},
+		Config: cfg,
 	}, nil
 }
 

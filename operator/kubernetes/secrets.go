@@ -58,6 +58,11 @@ func imageRecordOf(d facade.ImageDetails) imageRecord {
 	}
 }
 
+// public is r without credentials.
+func (r imageRecord) public() imageRecord {
+	return imageRecord{Path: r.Path, Server: r.Server, Repository: r.Repository, Region: r.Region}
+}
+
 func (r imageRecord) details() facade.ImageDetails {
 	return facade.ImageDetails{
 		RegistryPath: r.Path, Username: r.Username, ServerAddress: r.Server, Repository: r.Repository, Region: r.Region,
@@ -77,9 +82,16 @@ func configOf(n names, data map[string][]byte) *operator.Config {
 	if json.Unmarshal(data[recordKey], &r) != nil {
 		return cfg
 	}
-	cfg.ImageDetails, cfg.BaseImageDetails = r.Image.details(), r.Base.details()
-	cfg.Version, cfg.CharmStorage, cfg.ResourceTags = r.Version, r.Storage, r.Tags
-	return cfg
+	out := r.config()
+	out.AgentConf, out.OperatorInfo = cfg.AgentConf, cfg.OperatorInfo
+	return out
+}
+
+func (r record) config() *operator.Config {
+	return &operator.Config{
+		ImageDetails: r.Image.details(), BaseImageDetails: r.Base.details(),
+		Version: r.Version, CharmStorage: r.Storage, ResourceTags: r.Tags,
+	}
 }
 
 // effective is the digest of what a running operator has to read again when it
@@ -159,25 +171,61 @@ const sealMark = "sealed:"
 
 // sealed replaces a Secret's contents by digests: to tell a difference takes no more,
 // and what is not kept is not lost. Sealed contents stay as they are, since informers
-// may trim an object twice.
+// may trim an object twice. The record is followed by what is no secret in it.
 func sealed(data map[string][]byte) map[string][]byte {
 	if data == nil {
 		return nil
 	}
 	out := make(map[string][]byte, len(data))
 	for key, value := range data {
+		if key == recordKey {
+			out[key] = sealRecord(value)
+			continue
+		}
 		out[key] = seal(value)
 	}
 	return out
 }
 
+// sealSize is how much of a digest is kept.
+const sealSize = 16
+
 func seal(value []byte) []byte {
-	const size = 16
-	if len(value) == len(sealMark)+size && bytes.HasPrefix(value, []byte(sealMark)) {
+	if len(value) == len(sealMark)+sealSize && bytes.HasPrefix(value, []byte(sealMark)) {
 		return value
 	}
 	sum := sha256.Sum256(value)
-	return append([]byte(sealMark), sum[:size]...)
+	return append([]byte(sealMark), sum[:sealSize]...)
+}
+
+// sealRecord is seal, and leaves readable what is no secret. A record, which is
+// JSON, does not look like one that is sealed.
+func sealRecord(value []byte) []byte {
+	if bytes.HasPrefix(value, []byte(sealMark)) {
+		return value
+	}
+	out := seal(value)
+	var r record
+	if json.Unmarshal(value, &r) != nil {
+		return out
+	}
+	r.Image, r.Base = r.Image.public(), r.Base.public()
+	public, err := json.Marshal(r)
+	if err != nil {
+		return out
+	}
+	return append(out, public...)
+}
+
+// publicOf returns what the sealed data of the Secret says, which is all but the
+// files and the credentials of registries.
+func publicOf(data map[string][]byte) *operator.Config {
+	var r record
+	public, sealed := bytes.CutPrefix(data[recordKey], []byte(sealMark))
+	if !sealed || len(public) <= sealSize || json.Unmarshal(public[sealSize:], &r) != nil {
+		return &operator.Config{}
+	}
+	return r.config()
 }
 
 func sealSecret(s *corev1.Secret) { s.Data = sealed(s.Data) }

@@ -3,9 +3,11 @@ package kubernetes
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,6 +42,20 @@ const (
 	testController = "a1e5c3f2-7d4b-4c68-9f10-3b2d6e8a7c51"
 	testAgentPath  = "/var/lib/juju"
 )
+
+// TestMain has many tests run at the same time: they wait for a cluster most of the
+// time. What was asked for on the command line counts.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		if err := flag.Set("test.parallel", "16"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // world is a namespace of a cluster, as an administrator sees it, and what makes
 // managers that work in it.
@@ -179,6 +195,23 @@ func (m *managed) shows(t testing.TB, app string, cfg *operator.Config) string {
 	return op.Config.Generation
 }
 
+// keep keeps the operator as cfg says, with the files that are stored under its
+// generation.
+func (m *managed) keep(t testing.TB, app string, cfg *operator.Config) {
+	t.Helper()
+	cfg = cfg.Clone()
+	cfg.AgentConf, cfg.OperatorInfo = none(), none()
+	if err := m.KeepOperator(t.Context(), app, testAgentPath, cfg); err != nil {
+		t.Fatalf("KeepOperator(%q): %v", app, err)
+	}
+}
+
+// none is no secret.
+func none() facade.Secret { return facade.Secret{} }
+
+// request is a request that was recorded.
+type request = kubetest.Request
+
 // removed deletes the operator until nothing is there.
 func (m *managed) removed(t testing.TB, app string) {
 	t.Helper()
@@ -199,7 +232,7 @@ func (m *managed) removed(t testing.TB, app string) {
 // writes returns the writes since the last reset, in words, and forgets all
 // requests.
 func (m *managed) writes() []string {
-	var out []string
+	out := []string{}
 	for _, q := range m.wire.Writes() {
 		out = append(out, q.String())
 	}
@@ -407,6 +440,21 @@ func (w *world) names(t testing.TB) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// versions returns the resource versions of what everything has, but for what
+// controllers change about pods and sets.
+func (w *world) versions(t testing.TB) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for name, obj := range w.everything(t) {
+		out[name] = string(obj.GetUID()) + " " + obj.GetResourceVersion()
+		switch obj.(type) {
+		case *corev1.Pod, *appsv1.StatefulSet:
+			out[name] = fmt.Sprint(obj.GetUID(), " ", obj.GetGeneration())
+		}
+	}
+	return out
+}
+
 // partsOf returns the names of everything that there has to be of an operator whose
 // pod runs, with more if there is more.
 func partsOf(app string, more ...string) []string {
@@ -494,33 +542,39 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// caughtUp waits until the manager's caches have what the API server has now:
-// what was done by hand before is then known to it.
+// caughtUp waits until the manager's caches have what the API server has now: what
+// was done by hand before is then known to it.
 func (w *world) caughtUp(t testing.TB, m *managed) {
 	t.Helper()
-	kubetest.Eventually(t, "the manager's caches up to date", func() error {
-		for k := range kindCount {
-			list, err := w.endpoints[k].list(t.Context(), metav1.ListOptions{LabelSelector: watched})
-			if err != nil {
-				return err
-			}
-			want := make(map[types.UID]string)
-			err = meta.EachListItem(list, func(item runtime.Object) error {
-				obj := item.(object)
-				want[obj.GetUID()] = obj.GetResourceVersion()
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			have := make(map[types.UID]string)
-			for _, item := range m.caches[k].informer.GetStore().List() {
-				obj := item.(object)
-				have[obj.GetUID()] = obj.GetResourceVersion()
-			}
-			if !maps.Equal(have, want) {
-				return fmt.Errorf("of %s, %d are known and %d are there, or some are older", k.resource(), len(have), len(want))
-			}
+	for k := range kindCount {
+		w.caughtUpWith(t, m, k)
+	}
+}
+
+// caughtUpWith is caughtUp for one kind.
+func (w *world) caughtUpWith(t testing.TB, m *managed, k kind) {
+	t.Helper()
+	kubetest.Eventually(t, "the manager's cache of "+k.resource()+" up to date", func() error {
+		list, err := w.endpoints[k].list(t.Context(), metav1.ListOptions{LabelSelector: watched})
+		if err != nil {
+			return err
+		}
+		want := make(map[types.UID]string)
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(object)
+			want[obj.GetUID()] = obj.GetResourceVersion()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		have := make(map[types.UID]string)
+		for _, item := range m.caches[k].informer.GetStore().List() {
+			obj := item.(object)
+			have[obj.GetUID()] = obj.GetResourceVersion()
+		}
+		if !maps.Equal(have, want) {
+			return fmt.Errorf("%d are known and %d are there, or some are older", len(have), len(want))
 		}
 		return nil
 	})
@@ -635,7 +689,7 @@ func wantKind(t testing.TB, err error, kind errors.ConstError, words ...string) 
 }
 
 // wantEqual fails the test unless both are equal.
-func wantEqual(t testing.TB, what string, have, want any) {
+func wantEqual[T any](t testing.TB, what string, have, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("%s: have %v, want %v", what, have, want)
