@@ -83,18 +83,41 @@ func Load(dir string) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Settings: settings, Applications: map[string]*Application{}}
-	entries, err := os.ReadDir(filepath.Join(dir, ApplicationsDir))
+	err = forEach(dir, ApplicationsDir, func(entry fs.DirEntry) error { return m.add(dir, entry) })
 	if err != nil {
-		return nil, unreadable(ApplicationsDir, err)
-	}
-	for _, entry := range entries {
-		if err := m.add(dir, entry); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	m.loadMachine(dir)
 	slices.SortFunc(m.Problems, func(a, b *Problem) int { return strings.Compare(a.File, b.File) })
 	return m, nil
+}
+
+// forEach calls do for each entry of a directory of the model. It returns an error
+// when the directory is another one afterwards, or is not there: what was missing
+// then was not removed.
+func forEach(dir, name string, do func(fs.DirEntry) error) error {
+	path := filepath.Join(dir, name)
+	before, err := os.Stat(path)
+	if err != nil {
+		return unreadable(name, err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return unreadable(name, err)
+	}
+	for _, entry := range entries {
+		if err := do(entry); err != nil {
+			return err
+		}
+	}
+	after, err := os.Stat(path)
+	if err != nil {
+		return unreadable(name, err)
+	}
+	if !os.SameFile(before, after) {
+		return &Problem{File: name, Rule: "was replaced while it was being read"}
+	}
+	return nil
 }
 
 // LoadSettings reads the model.yaml in dir and nothing else.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -170,5 +171,34 @@ func TestTooManyApplicationsAreRefused(t *testing.T) {
 	}
 	if err := m.add(dir, entries[0]); !errors.Is(err, errors.QuotaLimitExceeded) {
 		t.Errorf("got %v, want QuotaLimitExceeded", err)
+	}
+}
+
+func TestDirectoryThatIsReplacedWhileItIsReadTellsNothing(t *testing.T) {
+	dir := t.TempDir()
+	apps := filepath.Join(dir, ApplicationsDir)
+	for _, name := range []string{"applications/db", "other/web"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	away := func(fs.DirEntry) error { return os.Rename(apps, filepath.Join(dir, "unmounted")) }
+	if err := forEach(dir, ApplicationsDir, away); err == nil || err.Error() != "applications: is not there" {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Rename(filepath.Join(dir, "unmounted"), apps); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(e fs.DirEntry) error {
+		if err := away(e); err != nil {
+			return err
+		}
+		return os.Rename(filepath.Join(dir, "other"), apps)
+	}
+	if err := forEach(dir, ApplicationsDir, replace); err == nil || err.Error() != "applications: was replaced while it was being read" {
+		t.Errorf("got %v", err)
+	}
+	if err := forEach(dir, ApplicationsDir, func(fs.DirEntry) error { return nil }); err != nil {
+		t.Errorf("got %v", err)
 	}
 }

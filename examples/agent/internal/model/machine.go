@@ -193,35 +193,32 @@ func (m *Model) loadMachine(dir string) {
 }
 
 func (m *Model) loadContainers(dir, machine string) (map[string]*Container, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, ContainersDir))
-	if err != nil {
-		return nil, unreadable(ContainersDir, err)
-	}
 	containers := map[string]*Container{}
-	for _, entry := range entries {
+	err := forEach(dir, ContainersDir, func(entry fs.DirEntry) error {
 		name := entry.Name()
 		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") {
-			continue // an editor's or a version control's
+			return nil // an editor's or a version control's
 		}
 		id, err := containerID(name, machine)
 		if err != nil {
 			m.note(err)
-			continue
+			return nil
 		}
 		if len(containers) == MaxContainers {
-			return nil, &Problem{File: ContainersDir, Rule: "want at most " + strconv.Itoa(MaxContainers) + " containers"}
+			return &Problem{File: ContainersDir, Rule: "want at most " + strconv.Itoa(MaxContainers) + " containers"}
 		}
 		c, err := LoadContainer(dir, id)
 		if errors.Is(err, errors.NotFound) {
-			continue // it was removed while it was being read
+			return nil // it was removed while it was being read
 		}
 		if err != nil {
 			c = &Container{ID: id, Err: err}
 			m.note(err)
 		}
 		containers[id] = c
-	}
-	return containers, nil
+		return nil
+	})
+	return containers, err
 }
 
 // containerID returns the container whose file has that name.

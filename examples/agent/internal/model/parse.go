@@ -3,14 +3,23 @@ package model
 import (
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// DefaultVersion is the agent version of a model that names none.
-const DefaultVersion = "2.9.49"
+const (
+	// DefaultVersion is the agent version of a model that names none.
+	DefaultVersion = "2.9.49"
+	// DefaultCertificateLife is the life of operators' certificates in a model
+	// that says nothing of it.
+	DefaultCertificateLife = 90 * 24 * time.Hour
+
+	minCertificateLife = 10 * time.Second
+	maxCertificateLife = 365 * 24 * time.Hour
+)
 
 // Settings is what model.yaml says.
 type Settings struct {
@@ -18,6 +27,8 @@ type Settings struct {
 	Name, UUID string
 	// Version is the agent version of the applications that name none.
 	Version string
+	// CertificateLife is that of operators' certificates.
+	CertificateLife time.Duration
 }
 
 var (
@@ -32,14 +43,15 @@ const (
 	wantVersion = "want an agent version, as in " + DefaultVersion
 	wantAddress = "want host:port with a port from 1 to 65535"
 	wantLife    = "want alive, dying or dead"
+	wantSpan    = "want a time from 10s to 8760h"
 )
 
 // ParseSettings reads a model.yaml. file is what a [Problem], which every error
 // is, calls it.
 func ParseSettings(file string, data []byte) (Settings, error) {
 	doc, m := open(file, data)
-	m.only("name", "uuid", "version")
-	s := Settings{Name: m.text("name"), UUID: m.text("uuid"), Version: m.text("version")}
+	m.only("name", "uuid", "version", "certificate-life")
+	s := Settings{Name: m.text("name"), UUID: m.text("uuid"), Version: m.text("version"), CertificateLife: DefaultCertificateLife}
 	if !nameForm.MatchString(s.Name) {
 		m.reject("name", wantName)
 	}
@@ -51,6 +63,13 @@ func ParseSettings(file string, data []byte) (Settings, error) {
 	}
 	if !versionForm.MatchString(s.Version) {
 		m.reject("version", wantVersion)
+	}
+	if text := m.text("certificate-life"); text != "" {
+		var err error
+		s.CertificateLife, err = time.ParseDuration(text)
+		if err != nil || s.CertificateLife < minCertificateLife || s.CertificateLife > maxCertificateLife {
+			m.reject("certificate-life", wantSpan)
+		}
 	}
 	if err := doc.err(); err != nil {
 		return Settings{}, err

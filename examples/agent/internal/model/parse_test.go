@@ -15,7 +15,7 @@ func TestSettingsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Settings{Name: "shop", UUID: "9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e", Version: "2.10"}
+	want := Settings{Name: "shop", UUID: "9c3f1f0e-5b0a-4a53-8f4e-7d5b6a1c2d3e", Version: "2.10", CertificateLife: DefaultCertificateLife}
 	if got != want {
 		t.Errorf("got %+v, want %+v (an unquoted 2.10 is not the number 2.1)", got, want)
 	}
@@ -30,7 +30,10 @@ func TestMalformedSettingsNameFileLineAndRule(t *testing.T) {
 		"bad uuid":        {"name: shop\nuuid: 12\n", "m:2: uuid: " + wantUUID},
 		"bad name":        {id + "name: My Shop\n", "m:2: name: " + wantName},
 		"bad version":     {id + "name: shop\nversion: latest\n", "m:3: version: " + wantVersion},
-		"unknown key":     {id + "name: shop\nregion: x\n", "m:3: region: unknown key (want one of name, uuid, version)"},
+		"no time":         {id + "name: shop\ncertificate-life: soon\n", "m:3: certificate-life: " + wantSpan},
+		"a short time":    {id + "name: shop\ncertificate-life: 9s\n", "m:3: certificate-life: " + wantSpan},
+		"a long time":     {id + "name: shop\ncertificate-life: 8761h\n", "m:3: certificate-life: " + wantSpan},
+		"unknown key":     {id + "name: shop\nregion: x\n", "m:3: region: unknown key (want one of name, uuid, version, certificate-life)"},
 		"key twice":       {id + "name: shop\nname: shop\n", "m:3: name: is there twice"},
 		"a list":          {"- name\n", "m:1: want a mapping (key: value), not a list"},
 		"a text":          {"shop\n", "m:1: want a mapping (key: value), not a text"},
@@ -48,7 +51,7 @@ func TestMalformedSettingsNameFileLineAndRule(t *testing.T) {
 		"outdented":       {id + "name:\n  - a\n b: c\n", "m:4: " + syntaxRule},
 		"tab for indent":  {id + "name:\n\tshop\n", "m:3: " + syntaxRule},
 		"first line":      {"name: 'shop\n", "m:2: " + syntaxRule},
-		"unprintable key": {"\"\\a\": b\n", `m:1: "\a": unknown key (want one of name, uuid, version)`},
+		"unprintable key": {"\"\\a\": b\n", `m:1: "\a": unknown key (want one of name, uuid, version, certificate-life)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseSettings("m", []byte(test.text))
