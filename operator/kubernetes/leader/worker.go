@@ -166,7 +166,6 @@ func (w *Worker) wrote(record resourcelock.LeaderElectionRecord, sent time.Time)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = record
-	w.trouble = trouble{}
 	left := w.config.RenewDeadline - time.Since(sent)
 	switch {
 	case w.term.begin():

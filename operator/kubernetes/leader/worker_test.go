@@ -197,6 +197,37 @@ func TestTermEndsInTimeEvenIfACallNeverReturns(t *testing.T) {
 	})
 }
 
+// Others count from when the API server wrote, which may be long before the leader
+// has the answer.
+func TestTermIsCountedFromWhenTheRenewalWasSent(t *testing.T) {
+	const slow = 3 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		a := c.stand(t, "a")
+		within(t, time.Second, "a leads", a.Term().Elected())
+		a.client.mu.Lock()
+		a.client.after = func(context.Context, string) error { time.Sleep(slow); return nil }
+		a.client.mu.Unlock()
+		pass(time.Minute)
+		if !a.Term().Leading() {
+			t.Fatal("slow renewals cost the lease")
+		}
+		renewals := a.client.count("update")
+		for a.client.count("update") == renewals {
+			time.Sleep(10 * time.Millisecond)
+		}
+		written := time.Now() // it is, while the answer takes its time
+		a.client.fail(faults["refused"])
+		within(t, time.Minute, "a's term is over", a.Term().Over())
+		if after := time.Since(written); after > leader.DefaultRenewDeadline || after < leader.DefaultRenewDeadline-time.Second {
+			t.Errorf("a led for %v after its last renewal, want %v", after, leader.DefaultRenewDeadline)
+		}
+		if err := a.Wait(); !errors.Is(err, leader.ErrLost) {
+			t.Errorf("Wait() = %v, want ErrLost", err)
+		}
+	})
+}
+
 func TestRenewalsThatFailForAWhileCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
