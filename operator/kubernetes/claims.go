@@ -15,9 +15,19 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// checkStorage refuses a class that is not there before anything waits for it. Where
-// the right to look is missing, the pod's status will tell.
+// checkStorage refuses somebody else's claim, which the set's controller would take
+// for its own, and a class that is not there before anything waits for it. Where
+// the right to look for the class is missing, the pod's status will tell.
 func (m *Manager) checkStorage(ctx context.Context, s *seen, storage *facade.CharmStorage) error {
+	if len(s.claims) == 0 && (s.set == nil || templateOf(s.set) == nil) {
+		obj, err := m.read(ctx, s.names, claims, s.claim())
+		switch {
+		case err == nil: // the informer is behind
+			s.claims = append(s.claims, obj.(*corev1.PersistentVolumeClaim))
+		case !errors.Is(err, errStale):
+			return err
+		}
+	}
 	class := storage.Attributes[attributeClass]
 	if class == "" || len(s.claims) > 0 {
 		return nil
@@ -144,6 +154,24 @@ func sizeIn(spec corev1.PersistentVolumeClaimSpec) int64 {
 		return 0
 	}
 	return size.Value()
+}
+
+// unfit returns the pods that do not mount the claim although they should. The set's
+// controller can neither change such a pod nor does it replace it.
+func (s *seen) unfit(storage *facade.CharmStorage) []*corev1.Pod {
+	if storage == nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, pod := range s.pods {
+		mounts := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == s.claim()
+		})
+		if !mounts && pod.DeletionTimestamp == nil {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // goneEvery is how often a set is looked for that is to go and leave its pod.

@@ -43,6 +43,11 @@ func (m *Manager) DeleteOperator(ctx context.Context, app string) error {
 
 // deleteOnce goes as far as it gets without waiting.
 func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
+	if s.set != nil || len(s.pods) > 0 {
+		if err := m.markClaims(ctx, s); err != nil {
+			return err
+		}
+	}
 	if s.set != nil {
 		return m.deleteSet(ctx, s)
 	}
@@ -64,11 +69,12 @@ func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
 	default:
 		return err
 	}
-	if !m.config.KeepClaims {
-		for _, claim := range s.claims {
-			if err := m.deleteObject(ctx, s.names, claims, claim, metav1.DeletePropagationBackground); err != nil {
-				return err
-			}
+	for _, claim := range s.claims {
+		if m.config.KeepClaims && claim.Annotations[annotationRemoving] == "" {
+			continue
+		}
+		if err := m.deleteObject(ctx, s.names, claims, claim, metav1.DeletePropagationBackground); err != nil {
+			return err
 		}
 	}
 	for _, p := range slices.Backward(s.parts()) {
@@ -90,15 +96,21 @@ func (m *Manager) deleteSet(ctx context.Context, s *seen) error {
 	if s.set.DeletionTimestamp != nil {
 		return nil
 	}
-	if !m.config.KeepClaims {
-		for _, claim := range s.claims {
-			if err := m.markClaim(ctx, claim); err != nil {
-				return err
-			}
-		}
-	}
 	m.log(ctx, slog.LevelInfo, "deleting the operator's set", s.app, "name", s.set.Name)
 	return m.deleteObject(ctx, s.names, statefulSets, s.set, metav1.DeletePropagationForeground)
+}
+
+// markClaims goes before anything else.
+func (m *Manager) markClaims(ctx context.Context, s *seen) error {
+	if m.config.KeepClaims {
+		return nil
+	}
+	for _, claim := range s.claims {
+		if err := m.markClaim(ctx, claim); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markClaim notes on a claim that its operator is being deleted. A crash before it

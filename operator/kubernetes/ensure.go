@@ -94,11 +94,13 @@ func (m *Manager) ensureOnce(ctx context.Context, app, agentPath string, cfg *op
 	if err := m.ensurePullSecret(ctx, s, w); err != nil {
 		return err
 	}
+	var err error
 	if keep {
-		if err := m.keepConfig(ctx, s, w); err != nil {
-			return err
-		}
-	} else if _, err := m.storeConfig(ctx, s, w); err != nil {
+		w.generation, err = m.keepConfig(ctx, s, w)
+	} else {
+		w.generation, err = m.storeConfig(ctx, s, w)
+	}
+	if err != nil {
 		return err
 	}
 	if err := m.dropConfigMap(ctx, s); err != nil {
@@ -248,9 +250,34 @@ func (m *Manager) ensureSet(ctx context.Context, s *seen, w wanted) error {
 			return err
 		}
 	}
+	if err := m.confirmConfig(ctx, s, w); err != nil {
+		return err
+	}
 	_, err = m.ensureObject(ctx, s.names, statefulSets, orNil(s.set), set, false)
-	if err == nil && s.set == nil {
+	if err != nil {
+		return err
+	}
+	if s.set == nil {
 		m.log(ctx, slog.LevelInfo, "operator's set created", s.app, "name", set.Name)
+	}
+	for _, pod := range s.unfit(w.cfg.CharmStorage) {
+		if err := m.deleteObject(ctx, s.names, pods, pod, metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirmConfig looks whether what is stored is still what the pod is to be started
+// again for. With a cache that is behind, a pod that another agent has just started
+// with its files would be started again for those of before.
+func (m *Manager) confirmConfig(ctx context.Context, s *seen, w wanted) error {
+	if s.set == nil || s.set.Spec.Template.Annotations[annotationEffective] == w.effective {
+		return nil
+	}
+	obj, err := m.read(ctx, s.names, secrets, s.names.config())
+	if err == nil && obj.GetResourceVersion() != w.generation {
+		err = errors.Annotatef(errStale, "Secret %q was changed", s.names.config())
 	}
 	return err
 }
@@ -264,7 +291,7 @@ type verification struct {
 // isVerified reports whether all was found to be as the inputs say, and is still
 // what it was then.
 func (m *Manager) isVerified(s *seen, cfg *operator.Config, inputs uint64, keep bool) bool {
-	if s.set == nil || s.config == nil || keep && s.config.ResourceVersion != cfg.Generation {
+	if s.set == nil || s.config == nil || keep && s.config.ResourceVersion != cfg.Generation || len(s.unfit(cfg.CharmStorage)) > 0 {
 		return false
 	}
 	m.mu.Lock()

@@ -14,8 +14,8 @@ import (
 const annotationUpdated = "sutler.dev/cache-updated"
 
 // trim cuts an object, which is the caller's, down to what the manager looks at:
-// the contents of Secrets and ConfigMaps, what a pod is made of, and who owns which
-// field are not kept.
+// the contents of Secrets and ConfigMaps, what a pod is made of but for its claims, and
+// who owns which field are not kept.
 func (m *Manager) trim(obj object) {
 	entries := obj.GetManagedFields()
 	obj.SetManagedFields(nil)
@@ -45,7 +45,13 @@ func (m *Manager) trim(obj object) {
 }
 
 func trimPod(pod *corev1.Pod) {
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+	var mounted []corev1.Volume
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			mounted = append(mounted, v)
+		}
+	}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: mounted}
 	pod.Annotations = keepOnly(pod.Annotations, annotationApplication, annotationEffective)
 	pod.Finalizers = nil
 	pod.Status = corev1.PodStatus{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 
 	"github.com/juju/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,16 +48,17 @@ func (m *Manager) ensureObject(ctx context.Context, n names, k kind, live, wante
 }
 
 // stamp puts the digest of what is wanted on it. A Secret's contents are left out:
-// the annotation is for everybody to read.
+// the annotation is for everybody to read. So are claim templates, which cannot be
+// changed, and which the API server has filled in where they are taken from the set.
 func (m *Manager) stamp(wanted object, content map[string]any) (string, error) {
-	data, isSecret := content["data"]
-	if isSecret {
-		delete(content, "data")
+	stamped := maps.Clone(content)
+	delete(stamped, "data")
+	if spec, ok := stamped["spec"].(map[string]any); ok {
+		spec = maps.Clone(spec)
+		delete(spec, "volumeClaimTemplates")
+		stamped["spec"] = spec
 	}
-	stamp, err := digestOf(content)
-	if isSecret {
-		content["data"] = data
-	}
+	stamp, err := digestOf(stamped)
 	annotations := wanted.GetAnnotations()
 	if annotations == nil {
 		annotations = make(map[string]string, 1)
