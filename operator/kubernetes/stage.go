@@ -7,6 +7,7 @@ import (
 
 	"github.com/juju/errors"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sutler-dev/sutler/operator"
@@ -118,43 +119,51 @@ func sameStored(n names, live *corev1.Secret, cfg *operator.Config) bool {
 }
 
 // keepConfig sees to everything about the Secret but its two files, without
-// knowing them.
-func (m *Manager) keepConfig(ctx context.Context, s *seen, w wanted) error {
+// knowing them, and returns its generation.
+func (m *Manager) keepConfig(ctx context.Context, s *seen, w wanted) (string, error) {
 	wanted := m.configSecret(w)
 	content, err := contentOf(wanted)
 	if err != nil {
-		return err
+		return "", err
 	}
 	stamp, err := m.stamp(wanted, content)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Compared as if the files were the wanted ones.
 	have := copyOf(s.config).(*corev1.Secret)
+	if have.Data == nil {
+		have.Data = make(map[string][]byte, 2)
+	}
 	files := sealed(wanted.Data)
-	have.Data = maps.Clone(have.Data)
 	have.Data[w.agentConfKey()], have.Data[infoKey] = files[w.agentConfKey()], files[infoKey]
 	if at, err := m.differs(have, wanted, stamp); err != nil || at == "" {
-		return err
+		return w.cfg.Generation, err
 	}
 	// Something else than the files is to be written, and they have to go along.
 	full, err := m.endpoints[secrets].get(ctx, s.config.Name)
-	if err != nil {
-		return errors.Annotatef(apiError(ctx, err), "reading Secret %q", s.config.Name)
-	}
-	if full.GetResourceVersion() != w.cfg.Generation {
+	switch {
+	case apierrors.IsNotFound(err):
+		m.caches[secrets].forget(s.config.Name)
+		return "", errors.Annotate(operator.ErrConflict, "what was read is not stored any more")
+	case err != nil:
+		return "", errors.Annotatef(apiError(ctx, err), "reading Secret %q", s.config.Name)
+	case full.GetResourceVersion() != w.cfg.Generation:
 		m.took(secrets, full)
-		return errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
+		return "", errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
 	}
 	stored := configOf(s.names, full.(*corev1.Secret).Data)
 	cfg := w.cfg.Clone()
 	cfg.AgentConf, cfg.OperatorInfo = stored.AgentConf, stored.OperatorInfo
 	w.cfg = cfg
-	_, err = m.ensureObject(ctx, s.names, secrets, m.trimmed(full), m.configSecret(w), true)
+	written, err := m.ensureObject(ctx, s.names, secrets, m.trimmed(full), m.configSecret(w), true)
 	if errors.Is(err, errStale) {
-		return errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
+		return "", errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
 	}
-	return err
+	if err != nil {
+		return "", err
+	}
+	return written.GetResourceVersion(), nil
 }
 
 func (m *Manager) trimmed(obj object) object {

@@ -83,6 +83,8 @@ type wanted struct {
 	// effective is the digest of what a running operator would have to read
 	// again.
 	effective string
+	// generation is that of the stored configuration.
+	generation string
 	// serviceIP is the Service's address.
 	serviceIP string
 }
