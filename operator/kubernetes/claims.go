@@ -82,7 +82,7 @@ func (m *Manager) ensureClaims(ctx context.Context, s *seen, w wanted, set *apps
 func (m *Manager) fitClaim(ctx context.Context, s *seen, claim *corev1.PersistentVolumeClaim, storage *facade.CharmStorage) error {
 	if !fits(claim.Spec, storage) {
 		return errors.NotSupportedf(
-			"change of the charm storage from class %q, mode %s to class %q, mode %s: save the data, remove the application or the claim %q, and deploy it again: it",
+			"change of the charm storage from class %q, mode %s to class %q, mode %s (save the data, remove the application or the claim %q, and deploy it again)",
 			classIn(claim.Spec), modesIn(claim.Spec), storage.Attributes[attributeClass], modeOf(storage), claim.Name)
 	}
 	have, want := sizeIn(claim.Spec), sizeOf(storage)
@@ -93,7 +93,7 @@ func (m *Manager) fitClaim(ctx context.Context, s *seen, claim *corev1.Persisten
 		if template <= want.Value() {
 			return nil // somebody has grown it by hand
 		}
-		return errors.NotSupportedf("charm storage that shrinks from %d to %d MiB: claim %q holds data; it", have>>20, storage.Size, claim.Name)
+		return errors.NotSupportedf("charm storage that shrinks from %d to %d MiB (claim %q holds data)", have>>20, storage.Size, claim.Name)
 	}
 	m.log(ctx, slog.LevelInfo, "growing charm storage", s.app, "claim", claim.Name, "from", have, "to", want.Value())
 	err := m.patchClaim(ctx, claim, map[string]any{
@@ -180,7 +180,7 @@ const goneEvery = 50 * time.Millisecond
 // takeSetApart deletes the set and leaves its pod, which the next one of that name
 // adopts. It waits: nothing else can be done meanwhile, and it is soon done.
 func (m *Manager) takeSetApart(ctx context.Context, s *seen) error {
-	m.log(ctx, slog.LevelInfo, "making the operator's set anew, for other storage", s.app, "name", s.set.Name)
+	m.log(ctx, slog.LevelInfo, "making the operator's set anew around its pod", s.app, "name", s.set.Name)
 	if err := m.deleteObject(ctx, s.names, statefulSets, s.set, metav1.DeletePropagationOrphan); err != nil {
 		return err
 	}

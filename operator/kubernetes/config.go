@@ -146,18 +146,18 @@ func (c Config) Validate() error {
 		return errors.NotValidf("FieldManager of more than 128 bytes")
 	}
 	if bad := validation.IsDNS1123Label(c.Namespace); len(bad) > 0 {
-		return errors.NotValidf("Namespace %q: %s: it", c.Namespace, bad[0])
+		return errors.NotValidf("Namespace %q (%s)", c.Namespace, bad[0])
 	}
 	for _, field := range []struct{ name, value string }{
 		{"ModelUUID", c.ModelUUID}, {"ModelName", c.ModelName}, {"ControllerUUID", c.ControllerUUID}, {"ManagedBy", c.ManagedBy},
 	} {
 		if bad := validation.IsValidLabelValue(field.value); len(bad) > 0 {
-			return errors.NotValidf("%s %q: %s: it", field.name, field.value, bad[0])
+			return errors.NotValidf("%s %q (%s)", field.name, field.value, bad[0])
 		}
 	}
 	for i, name := range c.PullSecrets {
 		if bad := validation.IsDNS1123Subdomain(name); len(bad) > 0 {
-			return errors.NotValidf("PullSecrets[%d] %q: %s: it", i, name, bad[0])
+			return errors.NotValidf("PullSecrets[%d] %q (%s)", i, name, bad[0])
 		}
 	}
 	return errors.Annotate(c.Pod.validate(), "Pod")

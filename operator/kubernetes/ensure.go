@@ -245,7 +245,7 @@ func (m *Manager) ensureSet(ctx context.Context, s *seen, w wanted) error {
 	if err != nil {
 		return err
 	}
-	if rebuild {
+	if rebuild || s.set != nil && cannotBecome(s.set, set) {
 		if err := m.takeSetApart(ctx, s); err != nil {
 			return err
 		}
@@ -266,6 +266,12 @@ func (m *Manager) ensureSet(ctx context.Context, s *seen, w wanted) error {
 		}
 	}
 	return nil
+}
+
+// cannotBecome reports whether the sets differ in what cannot be changed, beside
+// their claims. Those of the older tool do.
+func cannotBecome(have, want *appsv1.StatefulSet) bool {
+	return have.Spec.ServiceName != want.Spec.ServiceName || have.Spec.PodManagementPolicy != want.Spec.PodManagementPolicy
 }
 
 // confirmConfig looks whether what is stored is still what the pod is to be started
@@ -439,7 +445,7 @@ func validateStorage(s *facade.CharmStorage) error {
 	}
 	if class := s.Attributes[attributeClass]; class != "" {
 		if bad := validation.IsDNS1123Subdomain(class); len(bad) > 0 {
-			return errors.NotValidf("attribute %s %q: %s: it", attributeClass, cut(class), bad[0])
+			return errors.NotValidf("attribute %s %q (%s)", attributeClass, cut(class), bad[0])
 		}
 	}
 	switch modeOf(s) {

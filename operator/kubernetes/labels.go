@@ -100,7 +100,7 @@ func validateTags(tags map[string]string) error {
 	for key, value := range tags {
 		size += len(key) + len(value)
 		if bad := validation.IsQualifiedName(strings.ToLower(key)); len(bad) > 0 {
-			return errors.NotValidf("ResourceTags: key %q: %s: it", cut(key), bad[0])
+			return errors.NotValidf("ResourceTags: key %q (%s)", cut(key), bad[0])
 		}
 		if strings.HasPrefix(key, "sutler.dev/") {
 			return errors.NotValidf("ResourceTags: key %q, which is the manager's,", cut(key))
@@ -163,6 +163,6 @@ func (m *Manager) belongs(n names, what string, obj metav1.Object) error {
 	if obj.GetLabels()[labelName] == "" && notes[annotationApplied] != "" && notes[modelID] == m.config.ModelUUID {
 		return nil
 	}
-	return errors.AlreadyExistsf("%s %q, which is not of this model's operator of %q: rename or remove it; it",
+	return errors.AlreadyExistsf("%s %q, not of this model's operator of %q (rename or remove it),",
 		what, obj.GetName(), n.app)
 }
