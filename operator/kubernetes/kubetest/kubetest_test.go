@@ -361,7 +361,7 @@ func TestClaimOfOtherClassIsLeftAlone(t *testing.T) {
 	class := c.StorageClass(t, func(class *storagev1.StorageClass) { class.AllowVolumeExpansion = new(false) })
 	namespace := c.Namespace(t)
 	claims := c.Client.CoreV1().PersistentVolumeClaims(namespace)
-	make := func(name, class string) {
+	create := func(name, class string) {
 		_, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PersistentVolumeClaimSpec{
@@ -380,8 +380,8 @@ func TestClaimOfOtherClassIsLeftAlone(t *testing.T) {
 		}
 		return err
 	}
-	make("unknown", "no-such-class")
-	make("ours", class)
+	create("unknown", "no-such-class")
+	create("ours", class)
 	kubetest.Eventually(t, "a bound claim", func() error { return bound("ours") })
 	if err := bound("unknown"); err == nil {
 		t.Error("the claim of an unknown class is bound")

@@ -27,7 +27,7 @@ func Private(t testing.TB) *ControlPlane {
 		missing(t, requireCluster, "no Kubernetes programs: the test bed is not up (make testbed): %v", err)
 	}
 	// Not t.TempDir, whose path tells the test's name and may be very long.
-	dir, err := os.MkdirTemp("", "sutler-k8s-")
+	dir, err := os.MkdirTemp("", "sutler-k8s-") //nolint:usetesting // See above.
 	if err != nil {
 		t.Fatal(err)
 	}

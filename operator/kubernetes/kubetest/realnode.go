@@ -1,9 +1,12 @@
 package kubetest
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,12 +29,23 @@ func RealNode(t testing.TB) *Cluster {
 	if err != nil {
 		missing(t, requireNode, "no real Kubernetes node: the test bed's is not up (make testbed, as root): %v", err)
 	}
+	if !here(NodeAddress) {
+		missing(t, requireNode, "not in the network of the test bed's real node (testbed/in-node go test ...)")
+	}
 	c, err := open(&clientcmd.ClientConfigLoadingRules{ExplicitPath: state.Kubeconfig("admin")})
 	if err != nil {
-		missing(t, requireNode, "not in the network of the test bed's real node (testbed/in-node go test ...): %v", err)
+		t.Fatalf("the test bed in %s: %v", state.Dir, err)
 	}
 	c.node = node
 	return c
+}
+
+// here says whether the address is one of this machine's, in the test's network.
+func here(address string) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		return strings.HasPrefix(a.String(), address+"/")
+	})
 }
 
 // LoadImage gives an image to the real node, where it stays. Pods that use it say

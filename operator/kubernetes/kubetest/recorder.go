@@ -59,11 +59,11 @@ func describe(verb, resource, subresource, namespace, name, path string) string 
 	if resource == "" {
 		return verb + " " + path
 	}
-	if subresource != "" {
-		resource += "/" + subresource
-	}
 	if namespace != "" && resource != "namespaces" {
 		name = namespace + "/" + name
+	}
+	if subresource != "" {
+		resource += "/" + subresource
 	}
 	return strings.TrimSpace(verb + " " + resource + " " + name)
 }
@@ -253,7 +253,7 @@ func (t transport) RoundTrip(q *http.Request) (*http.Response, error) {
 	// The body has to be closed whether or not it is sent.
 	unsent := func(response *http.Response, err error) (*http.Response, error) {
 		if q.Body != nil {
-			q.Body.Close() //nolint:errcheck // Nobody wrote to it.
+			q.Body.Close()
 		}
 		return response, err
 	}
@@ -285,7 +285,7 @@ func (t transport) RoundTrip(q *http.Request) (*http.Response, error) {
 	if fault.Lose {
 		// The answer is read to its end: it was carried out.
 		io.Copy(io.Discard, response.Body) //nolint:errcheck // Lost anyway.
-		response.Body.Close()              //nolint:errcheck // Likewise.
+		response.Body.Close()
 		return nil, io.ErrUnexpectedEOF
 	}
 	return response, nil
@@ -354,7 +354,7 @@ func parse(q *http.Request) (*Request, *http.Request, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Body.Close() //nolint:errcheck // It has been read.
+	q.Body.Close()
 	request.Body = string(body)
 	// A round tripper may not change the request that it is given.
 	q = q.Clone(q.Context())

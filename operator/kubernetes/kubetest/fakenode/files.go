@@ -2,7 +2,10 @@ package fakenode
 
 import (
 	"context"
+	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/juju/errors"
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +27,10 @@ func readFiles(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 		volumes[volume.Name] = content
 	}
 	files := make(map[string]string)
-	for _, container := range append(append([]corev1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, mount := range container.VolumeMounts {
 			for name, content := range volumes[mount.Name] {
-				switch at, ok := mounted(mount, name); {
-				case ok:
+				if at, ok := mounted(mount, name); ok {
 					files[at] = content
 				}
 			}
@@ -46,10 +48,8 @@ func mounted(mount corev1.VolumeMount, name string) (string, bool) {
 	if name == within {
 		return path.Clean(mount.MountPath), true
 	}
-	if len(name) > len(within) && name[:len(within)+1] == within+"/" {
-		return path.Join(mount.MountPath, name[len(within):]), true
-	}
-	return "", false
+	below, ok := strings.CutPrefix(name, within+"/")
+	return path.Join(mount.MountPath, below), ok
 }
 
 // readVolume returns a volume's files by their path in it.
@@ -116,13 +116,9 @@ func (r reader) add(binary map[string][]byte, text map[string]string, items []co
 	for key, data := range binary {
 		all[key] = string(data)
 	}
-	for key, data := range text {
-		all[key] = data
-	}
+	maps.Copy(all, text)
 	if items == nil {
-		for key, data := range all {
-			r.files[key] = data
-		}
+		maps.Copy(r.files, all)
 		return nil
 	}
 	for _, item := range items {

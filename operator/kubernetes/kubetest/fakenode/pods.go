@@ -164,7 +164,7 @@ func (p *pods) proceed(ctx context.Context, pod *corev1.Pod, how Behaviour) (tim
 		switch {
 		case errors.Is(err, errors.NotFound):
 			// As on a real node: its containers are not made.
-			decided, again = decision{}, mountAgain
+			decided, again = &decision{}, mountAgain
 		case err != nil:
 			return 0, errors.Trace(err)
 		default:

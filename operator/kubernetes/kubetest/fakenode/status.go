@@ -37,17 +37,18 @@ type decision struct {
 }
 
 // decide works out what becomes of the pod's containers.
-func decide(pod *corev1.Pod, b Behaviour, now time.Time) decision {
-	d := decision{fates: make(map[string]fate)}
-	started := now
-	if pod.Status.StartTime != nil {
-		started = pod.Status.StartTime.Time
-	}
-	// Kubernetes keeps whole seconds, so the start may seem up to a second
-	// early. It is put right here: late does no harm.
-	if wait := b.StartAfter.Duration - now.Sub(started); wait > 0 && !everStarted(pod) {
-		d.again = wait
-		return d
+func decide(pod *corev1.Pod, b Behaviour, now time.Time) *decision {
+	d := &decision{fates: make(map[string]fate)}
+	if b.StartAfter.Duration > 0 && !everStarted(pod) {
+		started := now
+		if pod.Status.StartTime != nil {
+			// Kubernetes keeps whole seconds. Too late does no harm.
+			started = pod.Status.StartTime.Add(time.Second)
+		}
+		if wait := b.StartAfter.Duration - now.Sub(started); wait > 0 {
+			d.again = wait
+			return d
+		}
 	}
 	troubled := b.Container
 	if troubled == "" && len(pod.Spec.Containers) > 0 {
@@ -116,7 +117,7 @@ func find(statuses []corev1.ContainerStatus, name string) corev1.ContainerStatus
 
 // render returns the status that says so. What was said before and still holds is
 // taken over, so that a second call changes nothing.
-func render(pod *corev1.Pod, b Behaviour, d decision, now time.Time) corev1.PodStatus {
+func render(pod *corev1.Pod, b Behaviour, d *decision, now time.Time) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	at := metav1.NewTime(now.Truncate(time.Second))
 	if status.StartTime == nil {
@@ -162,15 +163,15 @@ func render(pod *corev1.Pod, b Behaviour, d decision, now time.Time) corev1.PodS
 		status.PodIP = podIP(pod.UID)
 		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
 	}
-	setCondition(&status, corev1.PodReadyToStartContainers, d.begun(), "", "", at)
-	setCondition(&status, corev1.PodInitialized, initialized && d.begun(), "ContainersNotInitialized", "", at)
-	setCondition(&status, corev1.ContainersReady, ready, "ContainersNotReady", "", at)
-	setCondition(&status, corev1.PodReady, ready, "ContainersNotReady", "", at)
+	setCondition(&status, corev1.PodReadyToStartContainers, d.begun(), "", at)
+	setCondition(&status, corev1.PodInitialized, initialized && d.begun(), "ContainersNotInitialized", at)
+	setCondition(&status, corev1.ContainersReady, ready, "ContainersNotReady", at)
+	setCondition(&status, corev1.PodReady, ready, "ContainersNotReady", at)
 	return status
 }
 
 // begun says whether the pod's sandbox is there.
-func (d decision) begun() bool { return len(d.fates) > 0 }
+func (d *decision) begun() bool { return len(d.fates) > 0 }
 
 const reasonCreating = "ContainerCreating"
 
@@ -243,13 +244,13 @@ func containerID(pod *corev1.Pod, container corev1.Container, n int32) string {
 
 // setCondition sets one, with the reason if it is false, and leaves when it changed
 // last alone unless it does.
-func setCondition(status *corev1.PodStatus, kind corev1.PodConditionType, is bool, reason, message string, at metav1.Time) {
+func setCondition(status *corev1.PodStatus, kind corev1.PodConditionType, is bool, reason string, at metav1.Time) {
 	value := corev1.ConditionFalse
 	if is {
-		value, reason, message = corev1.ConditionTrue, "", ""
+		value, reason = corev1.ConditionTrue, ""
 	}
 	condition := corev1.PodCondition{
-		Type: kind, Status: value, Reason: reason, Message: message,
+		Type: kind, Status: value, Reason: reason,
 		LastTransitionTime: at, ObservedGeneration: status.ObservedGeneration,
 	}
 	for i, old := range status.Conditions {
@@ -268,7 +269,7 @@ func setCondition(status *corev1.PodStatus, kind corev1.PodConditionType, is boo
 // podIP returns an address that is the pod's as long as it lives.
 func podIP(uid types.UID) string {
 	hash := fnv.New32a()
-	hash.Write([]byte(uid)) //nolint:errcheck // A hash takes everything.
+	hash.Write([]byte(uid))
 	ip := make(net.IP, 4)
 	binary.BigEndian.PutUint32(ip, 10<<24|1<<22|hash.Sum32()&(1<<22-1))
 	return ip.String()

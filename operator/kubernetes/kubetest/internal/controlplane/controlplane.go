@@ -43,10 +43,10 @@ func Lock(dir string) (unlock func(), err error) {
 		return nil, errors.Trace(err)
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		file.Close() //nolint:errcheck // Nothing was written.
+		file.Close()
 		return nil, errors.Annotatef(err, "locking %s", path)
 	}
-	return func() { file.Close() }, nil //nolint:errcheck // Likewise.
+	return func() { file.Close() }, nil
 }
 
 // Open returns what runs in the folder. It is an errors.NotFound when that is not
@@ -90,7 +90,7 @@ func Start(ctx context.Context, config Config) (*ControlPlane, error) {
 		return nil, errors.Annotate(err, "clearing what was left")
 	}
 	state := State{Dir: dir, Bin: config.Bin, Tool: config.Tool, Address: config.Address, Port: config.Port}
-	if err := state.choosePorts(); err != nil {
+	if err := choosePorts(&state); err != nil {
 		return nil, errors.Trace(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o700); err != nil {
@@ -296,7 +296,7 @@ func (c *ControlPlane) wait(ctx context.Context, what string, needed []string, d
 }
 
 // choosePorts sets the ports that are not set.
-func (s *State) choosePorts() error {
+func choosePorts(s *State) error {
 	for _, want := range []struct {
 		port    *int
 		address string

@@ -116,7 +116,7 @@ func (s *starter) start(state State, program, path string, args ...string) error
 	if err != nil {
 		return errors.Trace(err)
 	}
-	defer log.Close() //nolint:errcheck // Nothing was written here.
+	defer log.Close()
 	// It is no child of any call's context: Stop ends it.
 	cmd := exec.Command(path, args...) //nolint:noctx // See above.
 	cmd.Dir, cmd.Stdout, cmd.Stderr = state.Dir, log, log
