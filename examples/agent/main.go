@@ -166,14 +166,16 @@ func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	config := demo.Config{Program: program, Out: stdout}
 	switch {
-	case *operators == asPods && cluster.Image == "":
-		return errors.BadRequestf("--image is missing: that of operators")
-	case *operators == asPods:
-		config.Cluster = &cluster
-	default:
-		if err := onlyFlags(flags, "a demo of processes"); err != nil {
+	case *operators == asProcesses:
+		if err := onlyFlags(flags, "--operators "+asProcesses, "operators"); err != nil {
 			return err
 		}
+	case *operators != asPods:
+		return errors.BadRequestf("--operators %q (want %s or %s)", *operators, asProcesses, asPods)
+	case cluster.Image == "":
+		return errors.BadRequestf("--image is missing: that of operators")
+	default:
+		config.Cluster = &cluster
 	}
 	// Also when nobody reads any more, or the terminal is closed: there are
 	// processes to be cleaned up.

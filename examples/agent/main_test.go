@@ -72,7 +72,7 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"no directory":       {"--model", 2, "agent: flag needs an argument: -model"},
 		"unknown argument":   {"--model x run", 2, `agent: "run" is not understood (agent --help tells more)`},
 		"no such model":      {"--model TMP/none", 2, "agent: TMP/none: model.yaml: is not there"},
-		"malformed model":    {"--model TMP/malformed", 2, "agent: TMP/malformed: model.yaml:3: region: unknown key (want one of name, uuid, version)"},
+		"malformed model":    {"--model TMP/malformed", 2, "agent: TMP/malformed: model.yaml:3: region: unknown key (want one of name, uuid, version, certificate-life)"},
 		"no place for any":   {"--model TMP/blocked", 2, "agent: TMP/blocked: applications: cannot be read: not a directory"},
 		"damaged state":      {"--model TMP/damaged", 2, "agent: TMP/damaged/.agent: ca.pem not valid"},
 		"malformed machine":  {"--model TMP/machine", 2, "agent: TMP/machine: machine.yaml:2: containers: want types of containers, as in lxd: lower-case letters and digits, a letter first"},
@@ -89,18 +89,20 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"install nowhere":    {"install", 2, "agent: install wants the path to copy this program to"},
 		"install with more":  {"install a b", 2, "agent: install wants the path to copy this program to"},
 
-		"unknown operators":   {"--model x --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
-		"a cluster unasked":   {"--model x --namespace ns", 2, "agent: --namespace does not go with --operators processes"},
-		"no namespace":        {"--model x --operators kubernetes", 2, "agent: --namespace is missing: the cluster's, for the model's operators"},
-		"no image":            {"--model x --operators kubernetes --namespace ns", 2, "agent: --image is missing: that of operators"},
-		"joining and image":   {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --image i", 2, "agent: --listen and --image are the controller's, which is joined"},
-		"joining alone":       {"--model x --operators kubernetes --namespace ns --join one", 2, "agent: --join and --leader-lease go together"},
-		"leading alone":       {"--model x --operators kubernetes --namespace ns --leader-lease l", 2, "agent: --join and --leader-lease go together"},
-		"joining as a path":   {"--model x --operators kubernetes --namespace ns --leader-lease l --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
-		"joining nobody":      {"--model TMP/good --operators kubernetes --namespace ns --leader-lease l --join one", 1, "agent: running controller not found"},
-		"report of a path":    {"--model x --report --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
-		"no such kubeconfig":  {"--model TMP/good --operators kubernetes --namespace ns --image i --kubeconfig TMP/none", 2, "agent: how to reach the cluster: stat TMP/none: no such file or directory"},
-		"malformed namespace": {"--model TMP/good --operators kubernetes --namespace n_s --image i --kubeconfig TMP/kubeconfig", 2, `agent: operators as pods: Namespace "n_s": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'): it not valid`},
+		"demo of pods":       {"demo --operators kubernetes", 2, "agent: --image is missing: that of operators"},
+		"demo of vms":        {"demo --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
+		"demo and a cluster": {"demo --image x", 2, "agent: --image does not go with --operators processes"},
+		"unknown operators":  {"--model x --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
+		"a cluster unasked":  {"--model x --namespace ns", 2, "agent: --namespace does not go with --operators processes"},
+		"no namespace":       {"--model x --operators kubernetes", 2, "agent: --namespace is missing: the cluster's, for the model's operators"},
+		"no image":           {"--model x --operators kubernetes --namespace ns", 2, "agent: --image is missing: that of operators"},
+		"joining and image":  {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --image i", 2, "agent: --listen and --image are the controller's, which is joined"},
+		"joining alone":      {"--model x --operators kubernetes --namespace ns --join one", 2, "agent: --join and --leader-lease go together"},
+		"leading alone":      {"--model x --operators kubernetes --namespace ns --leader-lease l", 2, "agent: --join and --leader-lease go together"},
+		"joining as a path":  {"--model x --operators kubernetes --namespace ns --leader-lease l --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
+		"joining nobody":     {"--model TMP/good --operators kubernetes --namespace ns --leader-lease l --join one", 1, "agent: running controller not found"},
+		"report of a path":   {"--model x --report --join ../x", 2, `agent: --join "../x" (want a name, as of an application)`},
+		"no such kubeconfig": {"--model TMP/good --operators kubernetes --namespace ns --image i --kubeconfig TMP/none", 2, "agent: how to reach the cluster: stat TMP/none: no such file or directory"},
 
 		"demo with a flag": {"demo --fast", 2, "agent: flag provided but not defined: -fast"},
 		"operator alone":   {"operator", 2, "agent: operator: empty Dir not valid"},
@@ -117,6 +119,19 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 				t.Errorf("got output %q", stdout.String())
 			}
 		})
+	}
+}
+
+func TestClusterThatCannotBeMeantIsOneLine(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "model.yaml"), settings)
+	writeFile(t, filepath.Join(dir, "kubeconfig"), nowhere)
+	var stdout, stderr bytes.Buffer
+	code := run([]string{
+		"--model", dir, "--operators", "kubernetes", "--image", "i", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--namespace", "n_s",
+	}, &stdout, &stderr)
+	if got := stderr.String(); code != 2 || !strings.HasPrefix(got, `agent: operators as pods: Namespace "n_s"`) || strings.Count(got, "\n") != 1 {
+		t.Errorf("got %d %q", code, got)
 	}
 }
 

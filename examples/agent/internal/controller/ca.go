@@ -20,9 +20,6 @@ import (
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
-	// operatorLife is that of an operator's certificate, which the
-	// provisioner renews in time.
-	operatorLife = 90 * 24 * time.Hour
 	// serverLife is that of the endpoint's own, which every start of the
 	// agent renews and nobody else.
 	serverLife = 5 * 365 * 24 * time.Hour
@@ -31,7 +28,7 @@ const (
 	// certificate.
 	caReserve = serverLife
 	// backdate lets a certificate be valid for clocks that are a little
-	// behind.
+	// behind. Of a short life it is a tenth.
 	backdate = 5 * time.Minute
 )
 
@@ -108,7 +105,7 @@ func (a *authority) issue(now time.Time, life time.Duration, names []string, ips
 		return facade.OperatorCertificate{}, errors.Trace(err)
 	}
 	template := &x509.Certificate{
-		NotBefore:   now.Add(-backdate),
+		NotBefore:   now.Add(-min(backdate, life/10)),
 		NotAfter:    now.Add(life),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

@@ -86,7 +86,7 @@ func (c *Controller) IssueOperatorCertificate(_ context.Context, name string) (f
 	if _, err := c.application(name); err != nil {
 		return facade.OperatorCertificate{}, err
 	}
-	return c.config.State.ca.issue(c.config.Clock.Now(), operatorLife, []string{name})
+	return c.config.State.ca.issue(c.config.Clock.Now(), c.current().CertificateLife, []string{name})
 }
 
 // ApplicationsInfo is part of facade.BulkApplications.

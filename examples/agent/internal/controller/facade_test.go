@@ -10,6 +10,7 @@ import (
 	"github.com/juju/errors"
 	"github.com/juju/worker/v3"
 
+	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
 )
@@ -56,6 +57,23 @@ func TestAddressesOfTheApplicationGoBeforeTheControllersOwn(t *testing.T) {
 	info, err := w.OperatorProvisioningInfo(t.Context(), "db")
 	if err != nil || !reflect.DeepEqual(info.APIAddresses, []string{"10.0.0.1:17070"}) {
 		t.Errorf("got %v, %v", info.APIAddresses, err)
+	}
+}
+
+func TestCertificatesLiveAsLongAsTheModelSays(t *testing.T) {
+	w := newWorld(t, v1App("db", ""))
+	w.write("model.yaml", modelYAML+"certificate-life: 30s\n")
+	w.eventually("a short life", func() bool { return w.current().CertificateLife == 30*time.Second })
+	before := w.clock.Now()
+	cert, err := w.IssueOperatorCertificate(t.Context(), "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := operator.Info{CACert: cert.CACert, Cert: cert.Cert, PrivateKey: cert.PrivateKey}
+	renewAt, err := operator.CheckCertificate(info, "db", w.state.CACert(), w.clock.Now())
+	// In whole seconds, of which a third of 33 is left.
+	if left := renewAt.Sub(before); err != nil || left < 18*time.Second || left > 21*time.Second {
+		t.Errorf("got a certificate that is due in %v, %v", left, err)
 	}
 }
 
@@ -159,7 +177,7 @@ func TestIssuedCertificatePassesTheProvisionersCheck(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if left := time.Until(renewAt); left < operatorLife/2 {
+		if left := time.Until(renewAt); left < model.DefaultCertificateLife/2 {
 			t.Errorf("due for renewal in %s already", left)
 		}
 	}

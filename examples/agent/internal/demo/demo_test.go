@@ -3,12 +3,19 @@ package demo
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest"
 )
 
 func plainCell(_ row, _ int, cell string) string { return cell }
@@ -214,6 +221,75 @@ func TestDemoOfAnAgentThatDiesFailsAndLeavesNothing(t *testing.T) {
 		t.Errorf("something passed:\n%s", out.String())
 	}
 	checkEmpty(t, tmp)
+}
+
+func TestDemoOfPodsLeavesNoNamespace(t *testing.T) {
+	c := kubetest.Need(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	program := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $*\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &Cluster{Kubeconfig: c.Kubeconfig(t), Image: "registry.example/agent:1", Listen: "192.0.2.1:0"}
+	var out bytes.Buffer
+	err := Run(t.Context(), Config{Program: program, Out: &out, Cluster: cluster})
+	if err == nil || !strings.Contains(err.Error(), "the agent ended: exit status 3") {
+		t.Errorf("got %v", err)
+	}
+	_, text, _ := strings.Cut(out.String(), "pods in ")
+	namespace, _, _ := strings.Cut(text, ",")
+	want := "--operators kubernetes --namespace " + namespace + " --kubeconfig " + cluster.Kubeconfig +
+		" --image registry.example/agent:1 --listen 192.0.2.1:0 --model "
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
+	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace %q: %v", namespace, err)
+	}
+	checkEmpty(t, tmp)
+}
+
+func TestDemoWithoutItsClusterLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	cluster := &Cluster{Kubeconfig: filepath.Join(t.TempDir(), "none")}
+	if err := Run(t.Context(), Config{Out: &bytes.Buffer{}, Cluster: cluster}); err == nil || !strings.Contains(err.Error(), "how to reach the cluster") {
+		t.Errorf("got %v", err)
+	}
+	checkEmpty(t, tmp)
+}
+
+func TestWhatIsLeftInANamespaceIsSeen(t *testing.T) {
+	c := kubetest.Need(t)
+	p, err := newPods(t.Context(), Cluster{Kubeconfig: c.Kubeconfig(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.clear(t.Context())
+	kubetest.Eventually(t, "an empty namespace", func() error {
+		left, err := p.left(t.Context())
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left: %v", left)
+		}
+		return err
+	})
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "db-operator"}}
+	if _, err := p.client.CoordinationV1().Leases(p.namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := p.left(t.Context()); err != nil || !slices.Equal(left, []string{"leases/db-operator"}) {
+		t.Errorf("got %v, %v", left, err)
+	}
+	if err := p.empty(t.Context(), "db"); err == nil || err.Error() != "db has left leases/db-operator" {
+		t.Errorf("got %v", err)
+	}
+	if err := p.empty(t.Context(), "web"); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.operator(t.Context(), "db"); err == nil || err.Error() != "db has 0 pods, want one" {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestDemoThatIsCancelledLeavesNothing(t *testing.T) {

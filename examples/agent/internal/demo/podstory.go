@@ -32,6 +32,7 @@ func podStory(p *pods) []step {
 		{"a container is killed on the node: it starts again in its pod", on(podStage.killContainer)},
 		{"a StatefulSet is deleted: it is made again", on(podStage.deleteSet)},
 		{"addresses in another order roll nothing, another address rolls one pod", on(podStage.changeAddress)},
+		{"a certificate is due: its pod is replaced, and has another one and the old password", on(podStage.renewCertificate)},
 		{"kill -9 of the agent: the pods go on, and the next agent changes nothing", on(podStage.killAgentOfPods)},
 		{"another CA: every pod is replaced, with a new certificate and the old password", on(podStage.replaceCA)},
 		{"a dying application keeps its operator", (*stage).keepDying},
@@ -119,6 +120,43 @@ func (s podStage) changeAddress(ctx context.Context) error {
 	return s.stay(ctx, living()...)
 }
 
+// renewCertificate has an application come whose first certificate does not last.
+func (s podStage) renewCertificate(ctx context.Context) error {
+	if err := s.write("model.yaml", settings+"certificate-life: 45s\n"); err != nil {
+		return err
+	}
+	if err := s.deploy(proxy, alive, v1(proxy), ""); err != nil {
+		return err
+	}
+	if err := s.until(ctx, func(v *view) error {
+		if p := v.application(proxy).Provisioning; p != "provisioned" {
+			return errors.Errorf("%s is %q", proxy, p)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	// The next one lasts.
+	if err := s.write("model.yaml", settings); err != nil {
+		return err
+	}
+	if err := s.expectActive(ctx, proxy); err != nil {
+		return err
+	}
+	var err error
+	if s.keys[proxy], err = s.readCredentials(ctx, proxy); err != nil {
+		return err
+	}
+	was := s.last.application(proxy).Operator.Certificate
+	if err := s.comesBack(ctx, proxy, func() error { return nil }); err != nil {
+		return err
+	}
+	if s.last.application(proxy).Operator.Certificate == was {
+		return errors.Errorf("%s has the same certificate", proxy)
+	}
+	return s.stay(ctx, living()...)
+}
+
 // versions are those of everything in the namespace that an agent writes.
 func (s podStage) versions(ctx context.Context) (map[types.UID]string, error) {
 	versions := map[types.UID]string{}
@@ -202,8 +240,10 @@ func (s podStage) replaceCA(ctx context.Context) error {
 	return nil
 }
 
-// The agents that share a controller, and their lease.
+// The agents that share a controller, and their lease; and an application that comes
+// when one of them is gone.
 const (
+	late  = "memcached"
 	lease = "sutler-demo"
 	first = "one"
 	other = "two"
@@ -275,18 +315,18 @@ func (s podStage) killLeader(ctx context.Context) error {
 		return err
 	}
 	// And it works.
-	if err := s.deploy(proxy, alive, v1(proxy), ""); err != nil {
+	if err := s.deploy(late, alive, v1(late), ""); err != nil {
 		return err
 	}
-	return s.expectActive(ctx, proxy)
+	return s.expectActive(ctx, late)
 }
 
 func (s podStage) keepPodSecrets(ctx context.Context) error {
-	c, err := s.readCredentials(ctx, proxy)
+	c, err := s.readCredentials(ctx, late)
 	if err != nil {
 		return err
 	}
-	s.keys[proxy] = c
+	s.keys[late] = c
 	return s.findSecrets(ctx)
 }
 
