@@ -1,6 +1,9 @@
 # make test     every test of every module, with the race detector
 # make lint     gofmt, tidiness, vet, staticcheck, golangci-lint; each module also builds alone
 # make demo     a whole agent plays a story on a temporary model
+# make testbed  builds and starts what is missing of Kubernetes; make testbed-down stops it
+# make test-node  the tests that need pods that really run: in the network of the test bed's node
+# make demo-kubernetes  the story with operators that are pods, on the test bed's node
 # make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
 # make fuzz     every fuzz target in turn   FUZZTIME=30s or 20000x
 # make stories  the simulation, at length   STORIES=100000 SEED=1
@@ -21,13 +24,17 @@ SEED      ?=
 # The package of the simulation, whose tests take -stories and -seed.
 SIMULATION ?= ./internal/simulation
 
-.PHONY: test lint demo bench fuzz stories ci clean
+.PHONY: test test-node lint demo demo-kubernetes testbed testbed-down bench fuzz stories ci clean
 
 test:
 	@set -e; for module in $$(scripts/modules); do \
 		echo "test $$module"; \
 		(cd $$module && go test -race -timeout 20m $(TESTFLAGS) ./...); \
 	done
+
+test-node:
+	@cd operator/kubernetes && SUTLER_REQUIRE=kubernetes-node ../../testbed/in-node \
+		go test -race -timeout 20m -run '^TestReal' $(TESTFLAGS) ./...
 
 lint:
 	@scripts/lint
@@ -36,6 +43,15 @@ demo:
 	@mkdir -p .bin
 	@cd examples && go build -o ../.bin/agent ./agent
 	@.bin/agent demo
+
+demo-kubernetes:
+	@examples/agent/demo-kubernetes
+
+testbed:
+	@testbed/up
+
+testbed-down:
+	@testbed/down
 
 bench:
 	@set -e; for module in $$(scripts/modules); do \
