@@ -9,5 +9,9 @@
 // operator's file and the controller's hash; that the machine was prepared once,
 // from what that left.
 //
-// Whatever happens, at the end no process and no file is left.
+// There are two stories. In one, operators are processes; in the other they are
+// pods, of a cluster whose node is on this machine: then it looks for objects in
+// the namespace, and for a container's process and files on the node.
+//
+// Whatever happens, at the end no process, no file and no namespace is left.
 package demo
