@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/juju/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -69,6 +71,9 @@ func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
 	default:
 		return err
 	}
+	if err := m.deleteRevisions(ctx, s.names); err != nil {
+		return err
+	}
 	for _, claim := range s.claims {
 		if m.config.KeepClaims && claim.Annotations[annotationRemoving] == "" {
 			continue
@@ -87,6 +92,29 @@ func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
 	}
 	if s.config != nil {
 		return m.deleteObject(ctx, s.names, secrets, s.config, metav1.DeletePropagationBackground)
+	}
+	return nil
+}
+
+// deleteRevisions deletes what is left of a set that went and left its pod: its
+// controller's notes go with it otherwise.
+func (m *Manager) deleteRevisions(ctx context.Context, n names) error {
+	revisions := m.client.AppsV1().ControllerRevisions(m.config.Namespace)
+	list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(n.selector()).String()})
+	if err != nil {
+		return errors.Annotate(apiError(ctx, err), "listing ControllerRevisions")
+	}
+	for _, revision := range list.Items {
+		if len(revision.OwnerReferences) > 0 || !strings.HasPrefix(revision.Name, n.operator()+"-") {
+			continue
+		}
+		err := revisions.Delete(ctx, revision.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &revision.UID}})
+		switch {
+		case err == nil:
+			m.written.deleted.Add(1)
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			return errors.Annotatef(apiError(ctx, err), "deleting ControllerRevision %q", revision.Name)
+		}
 	}
 	return nil
 }

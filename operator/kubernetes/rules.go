@@ -19,6 +19,7 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", keep, serviceAccounts, secrets, services),
 		rule(rbacv1.GroupName, keep, roles, roleBindings),
 		rule("apps", keep, statefulSets),
+		{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"list", "delete"}},
 		rule("", []string{"get", "list", "watch", "delete"}, pods, configMaps),
 		rule("", []string{"get", "list", "watch", "patch", "delete"}, claims),
 		// Optional: why a set has no pod.
