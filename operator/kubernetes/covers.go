@@ -52,7 +52,7 @@ func keyed(name string) bool {
 // whole reports whether maps of that name are their owner's as a whole.
 func whole(name string) bool {
 	switch name {
-	case "selector", "matchLabels", "nodeSelector", "roleRef", "requests", "limits":
+	case "selector", "matchLabels", "nodeSelector", "roleRef":
 		return true
 	}
 	return false

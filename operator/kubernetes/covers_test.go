@@ -82,7 +82,7 @@ func TestDifferenceIsWhereLiveDoesNotHaveWhatIsWanted(t *testing.T) {
 		{"more in a selector", `{"selector":{"mine":"1","theirs":"2"}}`, `{"selector":{"mine":"1"}}`, "selector"},
 		{"more in a set's selector", `{"matchLabels":{"mine":"1","theirs":"2"}}`, `{"matchLabels":{"mine":"1"}}`, "matchLabels"},
 		{"another one in a selector", `{"selector":{"theirs":"1"}}`, `{"selector":{"mine":"1"}}`, "selector.mine"},
-		{"more requests", `{"requests":{"cpu":"1","memory":"1"}}`, `{"requests":{"cpu":"1"}}`, "requests"},
+		{"more requests", `{"requests":{"cpu":"1","memory":"1"}}`, `{"requests":{"cpu":"1"}}`, ""},
 
 		{"a list in another order", `{"verbs":["a","b"]}`, `{"verbs":["b","a"]}`, "verbs"},
 		{"more in a list", `{"verbs":["a","b"]}`, `{"verbs":["a"]}`, "verbs"},

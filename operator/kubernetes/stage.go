@@ -3,12 +3,14 @@ package kubernetes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
 
 	"github.com/juju/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sutler-dev/sutler/operator"
 )
@@ -86,6 +88,9 @@ func (m *Manager) storeConfig(ctx context.Context, s *seen, w wanted) (string, e
 				live = obj.(*corev1.Secret)
 				continue
 			}
+			if err := m.showAgain(ctx, w.names, live); err != nil {
+				return "", err
+			}
 			return "", errors.Annotate(operator.ErrConflict, "another configuration is stored than the one that was read")
 		}
 		stored, err := m.ensureObject(ctx, s.names, secrets, live, m.configSecret(w), true)
@@ -101,6 +106,27 @@ func (m *Manager) storeConfig(ctx context.Context, s *seen, w wanted) (string, e
 		}
 		live = obj.(*corev1.Secret)
 	}
+}
+
+// showAgain gives a Secret its labels back that somebody took away: who is told of a
+// conflict could not read it otherwise, and would not get any further.
+func (m *Manager) showAgain(ctx context.Context, n names, live *corev1.Secret) error {
+	if live.Labels[labelTarget] != "" {
+		return nil
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": live.UID, "labels": m.labels(n)}})
+	if err != nil {
+		return errors.Trace(err)
+	}
+	changed, err := m.endpoints[secrets].patch(ctx, live.Name, types.MergePatchType, data, metav1.PatchOptions{
+		FieldManager: m.config.FieldManager,
+	})
+	if err != nil {
+		return m.refused(ctx, n, secrets, live.Name, err)
+	}
+	m.written.changed.Add(1)
+	m.took(secrets, changed)
+	return nil
 }
 
 // sameStored reports whether both files of the Secret, which is sealed, are those

@@ -212,6 +212,31 @@ func none() facade.Secret { return facade.Secret{} }
 // request is a request that was recorded.
 type request = kubetest.Request
 
+// resume does what a provisioner does that was restarted: it takes the files that
+// are stored, and only where there are none those of fresh, stages them, and has the
+// operator be as fresh says otherwise, until it is.
+func resume(t testing.TB, m *managed, app string, fresh *operator.Config) {
+	t.Helper()
+	kubetest.Eventually(t, "the operator of "+app+" resumed", func() error {
+		cfg := fresh.Clone()
+		op, err := m.Operator(t.Context(), app)
+		switch {
+		case errors.Is(err, errors.NotFound):
+		case err != nil:
+			return err
+		default:
+			cfg.Generation = op.Config.Generation
+			if !op.Config.AgentConf.IsZero() {
+				cfg.AgentConf, cfg.OperatorInfo = op.Config.AgentConf, op.Config.OperatorInfo
+			}
+		}
+		if cfg.Generation, err = m.StageOperator(t.Context(), app, testAgentPath, cfg); err != nil {
+			return err
+		}
+		return m.EnsureOperator(t.Context(), app, testAgentPath, cfg)
+	})
+}
+
 // removed deletes the operator until nothing is there.
 func (m *managed) removed(t testing.TB, app string) {
 	t.Helper()
@@ -479,6 +504,24 @@ func (w *world) complete(t testing.TB, parts ...[]string) {
 	})
 }
 
+// completeOf is complete for one of several operators: there are its parts, and
+// nothing else of its name.
+func (w *world) completeOf(t testing.TB, app string, more ...string) {
+	t.Helper()
+	want := partsOf(app, more...)
+	n := namesOf(app)
+	kubetest.Eventually(t, "all parts of "+app+" there and nothing else", func() error {
+		have := slices.DeleteFunc(w.names(t), func(s string) bool {
+			_, name, _ := strings.Cut(s, " ")
+			return !strings.HasPrefix(name, n.operator()) && !strings.HasPrefix(name, claimTemplate+"-"+n.operator())
+		})
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("there are %q, want %q", have, want)
+		}
+		return nil
+	})
+}
+
 // empty waits until there is nothing in the namespace.
 func (w *world) empty(t testing.TB) {
 	t.Helper()
@@ -625,11 +668,16 @@ func (m *managed) watch(t testing.TB) *watching {
 	return g
 }
 
-// forget drops what was told so far.
-func (g *watching) forget() {
+// forget drops what was told so far, of these applications or of all.
+func (g *watching) forget(apps ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.told)
+	if len(apps) == 0 {
+		clear(g.told)
+	}
+	for _, app := range apps {
+		delete(g.told, app)
+	}
 }
 
 // wait waits until the application is told.

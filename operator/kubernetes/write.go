@@ -12,12 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // ensureObject makes an object be there and say what wanted does. live is what is
 // known of it, or nil. exact has the write refused, with a conflict, when live is
 // not the object's last version. It returns the object as it is afterwards.
 func (m *Manager) ensureObject(ctx context.Context, n names, k kind, live, wanted object, exact bool) (object, error) {
+	delete(wanted.GetAnnotations(), annotationApplied) // of an attempt before
 	content, err := contentOf(wanted)
 	if err != nil {
 		return nil, err
@@ -135,37 +137,26 @@ func (m *Manager) read(ctx context.Context, n names, k kind, name string) (objec
 // apply changes an object that is there to what is wanted, and leaves to others
 // what is theirs.
 func (m *Manager) apply(ctx context.Context, n names, k kind, live, wanted object, exact bool) (object, error) {
-	version := ""
-	if exact {
-		version = live.GetResourceVersion()
-	}
-	if live.GetAnnotations()[annotationUpdated] != "" {
-		taken, err := m.takeOver(ctx, n, k, live, exact)
+	if live.GetAnnotations()[annotationUpdated] != "" || isOlder(live) {
+		taken, err := m.takeOver(ctx, n, k, live, exact, makersOf)
 		if err != nil {
 			return nil, err
 		}
-		if exact {
-			version = taken.GetResourceVersion()
+		live = taken
+	}
+	changed, err := m.patchTo(ctx, k, live, wanted, exact)
+	if apierrors.IsInvalid(err) {
+		// What is others' may not go together with what is the manager's, as
+		// two ports of one name do not. Then it makes way.
+		taken, failed := m.takeOver(ctx, n, k, live, exact, updatersOf)
+		switch {
+		case failed != nil:
+			return nil, failed
+		case taken != live:
+			m.log(ctx, slog.LevelWarn, "what others have written makes way", n.app, "kind", k.singular(), "name", live.GetName())
+			changed, err = m.patchTo(ctx, k, taken, wanted, exact)
 		}
 	}
-	content, err := contentOf(wanted)
-	if err != nil {
-		return nil, err
-	}
-	// Another object that took the name meanwhile is refused.
-	meta := content["metadata"].(map[string]any)
-	meta["uid"] = string(live.GetUID())
-	if version != "" {
-		meta["resourceVersion"] = version
-	}
-	data, err := json.Marshal(content)
-	if err != nil {
-		return nil, errors.Trace(err)
-	}
-	force := true
-	changed, err := m.endpoints[k].patch(ctx, live.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
-		FieldManager: m.config.FieldManager, Force: &force,
-	})
 	if err != nil {
 		return nil, m.refused(ctx, n, k, live.GetName(), err)
 	}
@@ -174,10 +165,34 @@ func (m *Manager) apply(ctx context.Context, n names, k kind, live, wanted objec
 	return m.took(k, changed), nil
 }
 
-// takeOver turns what the manager owns of an object since it created it into what
-// it has applied. Without it, nothing that was there at first could be taken away
-// by leaving it out.
-func (m *Manager) takeOver(ctx context.Context, n names, k kind, live object, exact bool) (object, error) {
+// patchTo is the server-side apply of what is wanted to live, and to no other object
+// that took the name meanwhile.
+func (m *Manager) patchTo(ctx context.Context, k kind, live, wanted object, exact bool) (object, error) {
+	content, err := contentOf(wanted)
+	if err != nil {
+		return nil, err
+	}
+	meta := content["metadata"].(map[string]any)
+	meta["uid"] = string(live.GetUID())
+	if exact {
+		meta["resourceVersion"] = live.GetResourceVersion()
+	}
+	data, err := json.Marshal(content)
+	if err != nil {
+		return nil, errors.Trace(err)
+	}
+	force := true
+	return m.endpoints[k].patch(ctx, live.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+		FieldManager: m.config.FieldManager, Force: &force,
+	})
+}
+
+// takeOver turns what some own of an object since they created or updated it into
+// what this manager has applied. Without it, nothing of that could be taken away by
+// leaving it out. It returns live itself when there is nothing to take over.
+func (m *Manager) takeOver(
+	ctx context.Context, n names, k kind, live object, exact bool, owners func(object) sets.Set[string],
+) (object, error) {
 	full, err := m.endpoints[k].get(ctx, live.GetName())
 	if err != nil {
 		return nil, m.refused(ctx, n, k, live.GetName(), err)
@@ -186,12 +201,12 @@ func (m *Manager) takeOver(ctx context.Context, n names, k kind, live object, ex
 		m.took(k, full)
 		return nil, errors.Annotatef(errStale, "%s %q was changed", k.singular(), live.GetName())
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(full, sets.New(m.config.FieldManager), m.config.FieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(full, owners(full).Insert(m.config.FieldManager), m.config.FieldManager)
 	if err != nil {
 		return nil, errors.Annotatef(err, "taking over the fields of %s %q", k.singular(), live.GetName())
 	}
 	if patch == nil {
-		return full, nil
+		return live, nil
 	}
 	taken, err := m.endpoints[k].patch(ctx, live.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{
 		FieldManager: m.config.FieldManager,
@@ -201,6 +216,36 @@ func (m *Manager) takeOver(ctx context.Context, n names, k kind, live object, ex
 	}
 	m.written.changed.Add(1)
 	return m.took(k, taken), nil
+}
+
+// isOlder reports whether the object was made by the older tool, and not touched
+// since.
+func isOlder(obj object) bool {
+	_, labelled := obj.GetLabels()[modelID]
+	_, stamped := obj.GetAnnotations()[annotationApplied]
+	return !labelled && !stamped
+}
+
+// makersOf returns who wrote the label by which the object is an operator's: this
+// manager or the older tool, under whatever name.
+func makersOf(obj object) sets.Set[string] {
+	mark := fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", labelTarget))
+	out := sets.New[string]()
+	for _, e := range csaupgrade.FindFieldsOwners(obj.GetManagedFields(), metav1.ManagedFieldsOperationUpdate, mark) {
+		out.Insert(e.Manager)
+	}
+	return out
+}
+
+// updatersOf returns everybody who created or updated the object.
+func updatersOf(obj object) sets.Set[string] {
+	out := sets.New[string]()
+	for _, e := range obj.GetManagedFields() {
+		if e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" {
+			out.Insert(e.Manager)
+		}
+	}
+	return out
 }
 
 // refused returns what a refused change means: errStale when the object is another
