@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/sutler-dev/sutler/operator/kubernetes/kubetest/internal/controlplane"
@@ -70,4 +71,24 @@ func (c *Cluster) LoadImage(t testing.TB, image ociimage.Image) {
 	if output, err := exec.CommandContext(t.Context(), filepath.Join(c.node, "ctr"), "images", "import", path).CombinedOutput(); err != nil {
 		t.Fatalf("loading image %s: %v\n%s", image.Name, err, output)
 	}
+}
+
+// KillContainer kills the first process of a pod's container on the real node, as a
+// crash would. On any other cluster the test fails.
+func (c *Cluster) KillContainer(t testing.TB, pod *corev1.Pod, container string) {
+	t.Helper()
+	if c.node == "" {
+		t.Fatal("containers can only be killed in a cluster that RealNode returned")
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != container {
+			continue
+		}
+		id := strings.TrimPrefix(status.ContainerID, "containerd://")
+		if output, err := exec.CommandContext(t.Context(), filepath.Join(c.node, "ctr"), "tasks", "kill", "--signal", "KILL", id).CombinedOutput(); err != nil {
+			t.Fatalf("killing container %s of %s: %v\n%s", container, pod.Name, err, output)
+		}
+		return
+	}
+	t.Fatalf("pod %s has no container %s", pod.Name, container)
 }

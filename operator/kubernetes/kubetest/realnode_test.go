@@ -146,6 +146,15 @@ func TestRealPodRunsWhatItsInitContainerInstalled(t *testing.T) {
 		})
 	}
 	getPod(t, c, namespace, "neighbour", "http://"+service.Spec.ClusterIP, "hello")
+
+	c.KillContainer(t, pod, "main")
+	again := c.Pod(t, namespace, "web-0", "runs again", func(pod *corev1.Pod) bool {
+		status := pod.Status.ContainerStatuses[0]
+		return status.RestartCount == 1 && status.Ready
+	})
+	if ended := again.Status.ContainerStatuses[0].LastTerminationState.Terminated; again.UID != pod.UID || ended == nil || ended.ExitCode != 137 {
+		t.Errorf("the container that was killed ended as %v", ended)
+	}
 }
 
 func TestRealPodReachesTheTest(t *testing.T) {
