@@ -218,6 +218,9 @@ func (c Config) newClient() (kubernetes.Interface, error) {
 	}
 	config := rest.CopyConfig(c.REST)
 	config.QPS, config.Burst, config.RateLimiter = c.QPS, c.Burst, nil
+	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
+		config.WarningHandlerWithContext = warnings{c.Logger}
+	}
 	client, err := kubernetes.NewForConfig(config)
 	return client, errors.Annotate(err, "making a client from REST")
 }

@@ -136,3 +136,14 @@ type loudOnly struct{ slog.Handler }
 func (h loudOnly) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo && h.Handler.Enabled(ctx, level)
 }
+
+// warnings has the manager log what the cluster warns of.
+type warnings struct{ logger *slog.Logger }
+
+// HandleWarningHeaderWithContext is part of rest.WarningHandlerWithContext.
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	const persistent = 299 // the only one in use
+	if code == persistent && text != "" {
+		w.logger.WarnContext(ctx, "the cluster warns", "text", text)
+	}
+}
