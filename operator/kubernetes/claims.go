@@ -95,6 +95,10 @@ func (m *Manager) fitClaim(ctx context.Context, s *seen, claim *corev1.Persisten
 		}
 		return errors.NotSupportedf("charm storage that shrinks from %d to %d MiB (claim %q holds data)", have>>20, storage.Size, claim.Name)
 	}
+	if claim.Status.Phase != corev1.ClaimBound {
+		// The server lets nobody change it before.
+		return errors.NotYetAvailablef("claim %q, which has to grow and is not bound yet,", claim.Name)
+	}
 	m.log(ctx, slog.LevelInfo, "growing charm storage", s.app, "claim", claim.Name, "from", have, "to", want.Value())
 	err := m.patchClaim(ctx, claim, map[string]any{
 		"metadata": map[string]any{"uid": string(claim.UID)},

@@ -19,11 +19,21 @@ func apiError(ctx context.Context, err error) error {
 		// The client's own words for it differ from case to case.
 		return errors.Trace(ctx.Err())
 	}
+	if strings.ContainsRune(err.Error(), '\n') {
+		err = oneLine{err}
+	}
 	if kind := kindOf(err); kind != "" {
 		return errors.WithType(err, kind)
 	}
 	return err
 }
+
+// oneLine is an error on one line: the server's own messages may have several.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+
+func (e oneLine) Unwrap() error { return e.error }
 
 func kindOf(err error) errors.ConstError {
 	switch {

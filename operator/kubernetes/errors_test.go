@@ -107,3 +107,17 @@ func TestOnlyLackOfRightsIsDenied(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorsOfSeveralLinesBecomeOne(t *testing.T) {
+	t.Parallel()
+	server := apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, "x", field.ErrorList{
+		field.Forbidden(field.NewPath("spec"), "immutable\n  - old\n  + new"),
+	})
+	err := apiError(t.Context(), server)
+	if strings.ContainsRune(err.Error(), '\n') || !strings.Contains(err.Error(), "immutable - old + new") {
+		t.Errorf("error %q", err)
+	}
+	if !errors.Is(err, errors.NotValid) || !apierrors.IsInvalid(err) {
+		t.Errorf("the error lost its kind: %#v", err)
+	}
+}

@@ -20,7 +20,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule(rbacv1.GroupName, keep, roles, roleBindings),
 		rule("apps", keep, statefulSets),
 		{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"list", "delete"}},
-		rule("", []string{"get", "list", "watch", "delete"}, pods, configMaps),
+		rule("", []string{"list", "watch", "delete"}, pods),
+		rule("", []string{"get", "list", "watch", "delete"}, configMaps),
 		rule("", []string{"get", "list", "watch", "patch", "delete"}, claims),
 		// Optional: why a set has no pod.
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
