@@ -241,6 +241,7 @@ func TestPodMisbehavesAndRecovers(t *testing.T) {
 func TestRunningPodCrashesAndReadsAnew(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Need(t)
+	c.NeedFakeNode(t)
 	namespace := c.Namespace(t)
 	name := deploy(t, c, namespace, "web")
 	first := c.ReadyPod(t, namespace, name)
