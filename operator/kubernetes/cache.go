@@ -109,7 +109,7 @@ func (c *cached) noted(ctx context.Context, err error) {
 		c.since = c.clock.Now()
 	}
 	if c.trouble == nil {
-		c.logger.Warn("cannot watch the cluster", "kind", c.kind.singular(), "err", err)
+		c.logger.Warn("cannot watch the cluster", "kind", c.kind.singular(), "error", err.Error())
 	} else if err == nil {
 		c.logger.Info("watching the cluster again", "kind", c.kind.singular())
 	}
@@ -129,7 +129,7 @@ func (c *cached) state() (changed <-chan struct{}, since time.Time, trouble erro
 
 // ready waits until the first listing is there. Without rights there is nothing to
 // wait for, and what was listed before must not pass for what is there now.
-func (c *cached) ready(ctx context.Context) error {
+func (c *cached) ready(ctx context.Context, dying <-chan struct{}) error {
 	for {
 		changed, _, trouble := c.state()
 		if trouble != nil && (errors.Is(trouble, errors.Forbidden) || errors.Is(trouble, errors.Unauthorized)) {
@@ -141,6 +141,8 @@ func (c *cached) ready(ctx context.Context) error {
 		select {
 		case <-c.informer.HasSyncedChecker().Done():
 		case <-changed:
+		case <-dying:
+			return errEnded()
 		case <-ctx.Done():
 			if trouble != nil {
 				return errors.Annotate(ctx.Err(), trouble.Error())

@@ -264,7 +264,7 @@ func TestTroubleOfAnInformerIsToldOnceAndEnds(t *testing.T) {
 	if !since.Equal(time.Unix(1e9, 0)) {
 		t.Errorf("since %v", since)
 	}
-	if err := s.ready(t.Context()); !errors.Is(err, errors.Forbidden) {
+	if err := s.ready(t.Context(), nil); !errors.Is(err, errors.Forbidden) {
 		t.Errorf("ready = %v", err)
 	}
 	s.noted(t.Context(), nil)
@@ -273,6 +273,12 @@ func TestTroubleOfAnInformerIsToldOnceAndEnds(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "cannot watch the cluster"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, log.String())
+	}
+	if n := strings.Count(log.String(), "\n"); n != 2 {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+	if strings.Contains(log.String(), "cache.go") {
+		t.Errorf("where the code is belongs in no log:\n%s", log.String())
 	}
 	if n := strings.Count(log.String(), "watching the cluster again"); n != 1 {
 		t.Errorf("the end was said %d times:\n%s", n, log.String())
@@ -293,13 +299,13 @@ func TestFirstListingIsWaitedForAsLongAsTheContextSays(t *testing.T) {
 	s := newStill(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	err := s.ready(ctx)
+	err := s.ready(ctx, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `first listing of pods in namespace "model"`) {
 		t.Errorf("ready = %v", err)
 	}
 	// With what is known of why.
 	s.noted(t.Context(), apierrors.NewServiceUnavailable("out for lunch"))
-	if err := s.ready(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "out for lunch") {
+	if err := s.ready(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "out for lunch") {
 		t.Errorf("ready = %v", err)
 	}
 }

@@ -175,16 +175,19 @@ func (m *Manager) ready(ctx context.Context) error {
 	}
 	select {
 	case <-m.catacomb.Dying():
-		return errors.Errorf("the operator manager has ended")
+		return errEnded()
 	default:
 	}
 	for _, c := range m.caches {
-		if err := c.ready(ctx); err != nil {
+		if err := c.ready(ctx, m.catacomb.Dying()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// errEnded is what is said of a manager that was killed.
+func errEnded() error { return errors.Errorf("the operator manager has ended") }
 
 // see returns what there is of the application's operator. Objects of the right
 // name that are somebody else's are not part of it.

@@ -9,10 +9,12 @@ import (
 )
 
 // stall keeps back what watches tell, as a slow network does, so that caches are
-// behind for as long as a test wants. The zero value keeps nothing back.
+// behind for as long as a test wants, and cuts their connections. The zero value does
+// neither.
 type stall struct {
-	mu   sync.Mutex
-	gate chan struct{} // closed when open; nil is open
+	mu     sync.Mutex
+	gate   chan struct{} // closed when open; nil is open
+	bodies map[*stalledBody]bool
 }
 
 // wrap returns a copy of the configuration, for clients whose watches are kept back.
@@ -39,6 +41,33 @@ func (s *stall) release() {
 	}
 }
 
+// cut ends all connections of watches as if the network had, and returns how many.
+func (s *stall) cut() int {
+	s.mu.Lock()
+	bodies := s.bodies
+	s.bodies = nil
+	s.mu.Unlock()
+	for b := range bodies {
+		b.end()
+	}
+	return len(bodies)
+}
+
+func (s *stall) add(b *stalledBody) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bodies == nil {
+		s.bodies = make(map[*stalledBody]bool)
+	}
+	s.bodies[b] = true
+}
+
+func (s *stall) remove(b *stalledBody) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.bodies, b)
+}
+
 func (s *stall) current() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +82,9 @@ type stalling struct {
 func (s stalling) RoundTrip(q *http.Request) (*http.Response, error) {
 	response, err := s.next.RoundTrip(q)
 	if err == nil && q.URL.Query().Get("watch") != "" {
-		response.Body = &stalledBody{stall: s.stall, body: response.Body, ended: q.Context().Done(), closed: make(chan struct{})}
+		body := &stalledBody{stall: s.stall, body: response.Body, ended: q.Context().Done(), closed: make(chan struct{})}
+		s.stall.add(body)
+		response.Body = body
 	}
 	return response, err
 }
@@ -82,7 +113,13 @@ func (b *stalledBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *stalledBody) Close() error {
+func (b *stalledBody) end() {
 	b.once.Do(func() { close(b.closed) })
-	return b.body.Close()
+	b.body.Close()
+}
+
+func (b *stalledBody) Close() error {
+	b.stall.remove(b)
+	b.end()
+	return nil
 }

@@ -103,7 +103,7 @@ func (w *watcher) loop(baseline []string) error {
 		case <-w.catacomb.Dying():
 			return w.catacomb.ErrDying()
 		case <-w.manager.catacomb.Dying():
-			return errors.Errorf("the operator manager has ended")
+			return errEnded()
 		case <-w.poke:
 			event = w.take(event)
 			if len(event) > 0 {
