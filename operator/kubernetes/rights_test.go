@@ -30,7 +30,7 @@ func TestDocumentedRoleIsThatOfRules(t *testing.T) {
 	want := documentedRole(t)
 	path := filepath.Join("..", "..", "docs", "kubernetes", "role.yaml")
 	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,6 @@ func TestDocumentedRoleIsThatOfRules(t *testing.T) {
 	}
 }
 
-//nolint:gochecknoglobals // flags are
 var update = flag.Bool("update", false, "write generated documents")
 
 func documentedRole(t *testing.T) []byte {
@@ -170,7 +169,9 @@ func everything(t *testing.T, w *world, m *managed, class string) error {
 		func() error { return moveOver(t, w, m, app) },
 		func() error { return m.try(t, app, private(operatorConfig(t, app, 1), "hunter2")) },
 		func() error { return m.try(t, app, newer(stored(operatorConfig(t, app, 2), 64, class))) },
-		func() error { return m.tryUntilRolledOut(t, w, app, newer(stored(operatorConfig(t, app, 2), 64, class))) },
+		func() error {
+			return m.tryUntilRolledOut(t, w, app, newer(stored(operatorConfig(t, app, 2), 64, class)))
+		},
 		func() error { return m.try(t, app, newer(stored(operatorConfig(t, app, 2), 128, class))) },
 		func() error {
 			// A binding for another role is made anew.
