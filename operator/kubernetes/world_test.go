@@ -96,7 +96,9 @@ func (w *world) manager(t testing.TB, changes ...func(*Config)) *managed {
 func (w *world) managerAs(t testing.TB, who *rest.Config, changes ...func(*Config)) *managed {
 	t.Helper()
 	wire := kubetest.NewRecorder()
-	client, err := kubernetes.NewForConfig(wire.Wrap(who))
+	who = wire.Wrap(who)
+	who.DisableCompression = true // many managers on one machine
+	client, err := kubernetes.NewForConfig(who)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +396,13 @@ func edit[O object](t testing.TB, w *world, k kind, name string, change func(O))
 // add makes an object by hand.
 func (w *world) add(t testing.TB, k kind, obj object) object {
 	t.Helper()
-	made, err := w.endpoints[k].create(t.Context(), obj, metav1.CreateOptions{FieldManager: "by-hand"})
+	return w.addAs(t, "by-hand", k, obj)
+}
+
+// addAs is add by a program of that name.
+func (w *world) addAs(t testing.TB, who string, k kind, obj object) object {
+	t.Helper()
+	made, err := w.endpoints[k].create(t.Context(), obj, metav1.CreateOptions{FieldManager: who})
 	if err != nil {
 		t.Fatalf("making %s %s: %v", k.singular(), obj.GetName(), err)
 	}
@@ -434,9 +442,20 @@ func (w *world) rest(k kind) rest.Interface {
 // namespace, by "Kind name", whatever their labels.
 func (w *world) everything(t testing.TB) map[string]object {
 	t.Helper()
+	return w.selected(t, "")
+}
+
+// everythingOf returns all objects that are labelled as the application's.
+func (w *world) everythingOf(t testing.TB, app string) map[string]object {
+	t.Helper()
+	return w.selected(t, labelName+"="+namesOf(app).short)
+}
+
+func (w *world) selected(t testing.TB, selector string) map[string]object {
+	t.Helper()
 	out := make(map[string]object)
 	for k := range kindCount {
-		list, err := w.endpoints[k].list(t.Context(), metav1.ListOptions{})
+		list, err := w.endpoints[k].list(t.Context(), metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			t.Fatalf("listing %s: %v", k.resource(), err)
 		}
@@ -460,7 +479,11 @@ func (w *world) everything(t testing.TB) map[string]object {
 // names returns what everything has, sorted, without objects that are going away.
 func (w *world) names(t testing.TB) []string {
 	t.Helper()
-	all := w.everything(t)
+	return staying(w.everything(t))
+}
+
+// staying returns the sorted names of those that are not going away.
+func staying(all map[string]object) []string {
 	maps.DeleteFunc(all, func(_ string, obj object) bool { return obj.GetDeletionTimestamp() != nil })
 	return slices.Sorted(maps.Keys(all))
 }
@@ -505,17 +528,12 @@ func (w *world) complete(t testing.TB, parts ...[]string) {
 }
 
 // completeOf is complete for one of several operators: there are its parts, and
-// nothing else of its name.
+// nothing else that is labelled as its own.
 func (w *world) completeOf(t testing.TB, app string, more ...string) {
 	t.Helper()
 	want := partsOf(app, more...)
-	n := namesOf(app)
 	kubetest.Eventually(t, "all parts of "+app+" there and nothing else", func() error {
-		have := slices.DeleteFunc(w.names(t), func(s string) bool {
-			_, name, _ := strings.Cut(s, " ")
-			return !strings.HasPrefix(name, n.operator()) && !strings.HasPrefix(name, claimTemplate+"-"+n.operator())
-		})
-		if !slices.Equal(have, want) {
+		if have := staying(w.everythingOf(t, app)); !slices.Equal(have, want) {
 			return fmt.Errorf("there are %q, want %q", have, want)
 		}
 		return nil
