@@ -272,3 +272,114 @@ func TestOperatorWithoutBaseImageRunsItsOwn(t *testing.T) {
 		t.Errorf("it runs %s", pod.Spec.Containers[0].Image)
 	}
 }
+
+// TestPodStartsOnceForEachEffectiveChange counts every pod that there was, also one
+// that nobody waited for, and what reaches it: addresses (juju/juju#12941) and the
+// certificate (rook#10719).
+func TestPodStartsOnceForEachEffectiveChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	class := w.StorageClass(t)
+	m := w.listed(t)
+	for name, test := range map[string]struct {
+		storage bool // from the beginning
+		change  func(app string, cfg *operator.Config) *operator.Config
+		starts  int
+	}{
+		"address-added": {false, func(app string, cfg *operator.Config) *operator.Config {
+			cfg.AgentConf = operatorConfig(t, app, 1, func(c *agentconf.Config) {
+				c.APIAddresses = append(c.APIAddresses, "10.0.0.9:17070")
+			}).AgentConf
+			return cfg
+		}, 1},
+		"address-moved": {false, func(app string, cfg *operator.Config) *operator.Config {
+			cfg.AgentConf = operatorConfig(t, app, 1, func(c *agentconf.Config) { c.APIAddresses[1] = "10.7.7.7:17070" }).AgentConf
+			return cfg
+		}, 1},
+		"addresses-permuted": {false, func(app string, cfg *operator.Config) *operator.Config {
+			cfg.AgentConf = operatorConfig(t, app, 1, func(c *agentconf.Config) { slices.Reverse(c.APIAddresses) }).AgentConf
+			return cfg
+		}, 0},
+		"certificate": {false, func(app string, cfg *operator.Config) *operator.Config {
+			cfg.OperatorInfo = operatorConfig(t, app, 2).OperatorInfo
+			return cfg
+		}, 1},
+		"password": {false, func(app string, cfg *operator.Config) *operator.Config {
+			cfg.AgentConf = operatorConfig(t, app, 2).AgentConf
+			return cfg
+		}, 1},
+		"everything": {true, func(app string, cfg *operator.Config) *operator.Config {
+			next := stored(private(operatorConfig(t, app, 2), "s3cret"), 200, class)
+			next.Version, next.ImageDetails.RegistryPath, next.BaseImageDetails.RegistryPath = "3.0", "operator:3", "base:3"
+			return next
+		}, 1},
+		"storage-grown": {true, func(_ string, cfg *operator.Config) *operator.Config { return stored(cfg, 200, class) }, 0},
+		"storage-tagged": {true, func(_ string, cfg *operator.Config) *operator.Config {
+			cfg.CharmStorage.ResourceTags = map[string]string{"cost": "low"}
+			return cfg
+		}, 0},
+		"storage-added": {false, func(_ string, cfg *operator.Config) *operator.Config { return stored(cfg, 100, class) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := operatorConfig(t, name, 1)
+			if test.storage {
+				cfg = stored(cfg, 100, class)
+			}
+			m.ensure(t, name, cfg)
+			w.works(t, name, cfg)
+			seen := w.pods(t, name)
+			revisions := len(w.revisions(t, name))
+
+			cfg = test.change(name, cfg.Clone())
+			m.made(t, name, cfg)
+			if test.starts > 0 {
+				kubetest.Eventually(t, "another pod", func() error {
+					if n := seen(); n < 2 {
+						return errors.Errorf("there was %d", n)
+					}
+					return nil
+				})
+				w.works(t, name, cfg)
+			}
+			for range 3 {
+				m.made(t, name, cfg)
+			}
+			w.rolledOut(t, name)
+			if n := seen() - 1; n != test.starts {
+				t.Errorf("the pod was started again %d times, want %d", n, test.starts)
+			}
+			if n := len(w.revisions(t, name)) - revisions; n != test.starts {
+				t.Errorf("the set has %d more revisions, want %d", n, test.starts)
+			}
+		})
+	}
+}
+
+// TestNothingStartsBeforeItsModelMoves: a controller that is upgraded has all its
+// agents started anew, and one of its models moves on (juju/juju#9361, #14974).
+func TestNothingStartsBeforeItsModelMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	model := func(id, name string) func(*Config) {
+		return func(c *Config) { c.ModelUUID, c.ModelName = id, name }
+	}
+	moves, stays := operatorConfig(t, "moves", 1), operatorConfig(t, "stays", 1)
+	w.listed(t, model(testModel, "first")).ensure(t, "moves", moves)
+	w.listed(t, model(otherModel, "second")).ensure(t, "stays", stays)
+	before := w.works(t, "stays", stays)
+	w.works(t, "moves", moves)
+	seen, all := w.pods(t, "moves"), w.pods(t, "stays")
+
+	moves.Version, moves.ImageDetails.RegistryPath = "3.1", "registry.example.com/operator:3.1"
+	w.listed(t, model(testModel, "first")).made(t, "moves", moves)
+	// The other one is called something else by now, which people read.
+	w.listed(t, model(otherModel, "renamed")).made(t, "stays", stays)
+	w.works(t, "moves", moves)
+	if now := w.works(t, "stays", stays); now.UID != before.UID || all() != 1 {
+		t.Error("a pod of the model that stays was started again")
+	}
+	if n := seen(); n != 2 {
+		t.Errorf("of the model that moves there were %d pods, want 2", n)
+	}
+}

@@ -597,6 +597,44 @@ func (w *world) current(ctx context.Context, app string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
+// pods returns how many pods there have been of the operator, from the present one
+// on, whenever it is asked.
+func (w *world) pods(t testing.TB, app string) func() int {
+	t.Helper()
+	pods := w.Client.CoreV1().Pods(w.namespace)
+	opts := metav1.ListOptions{LabelSelector: labelName + "=" + namesOf(app).short}
+	list, err := pods.List(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.ResourceVersion = list.ResourceVersion
+	events, err := pods.Watch(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := make(map[types.UID]bool)
+	for _, pod := range list.Items {
+		seen[pod.UID] = true
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for event := range events.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				mu.Lock()
+				seen[pod.UID] = true
+				mu.Unlock()
+			}
+		}
+	})
+	t.Cleanup(func() { events.Stop(); running.Wait() })
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen)
+	}
+}
+
 func ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
