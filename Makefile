@@ -29,12 +29,12 @@ SIMULATION ?= ./internal/simulation
 test:
 	@set -e; for module in $$(scripts/modules); do \
 		echo "test $$module"; \
-		(cd $$module && go test -race -timeout 20m $(TESTFLAGS) ./...); \
+		(cd $$module && go test -race -timeout 40m $(TESTFLAGS) ./...); \
 	done
 
 test-node:
 	@cd operator/kubernetes && SUTLER_REQUIRE=kubernetes-node ../../testbed/in-node \
-		go test -race -timeout 20m -run '^TestReal' $(TESTFLAGS) ./...
+		go test -race -timeout 40m -run '^TestReal' $(TESTFLAGS) ./...
 
 lint:
 	@scripts/lint
