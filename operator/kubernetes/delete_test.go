@@ -30,60 +30,59 @@ func (w *world) stuck(t testing.TB, app string, is bool) {
 	w.Behave(t, w.namespace, namesOf(app).operator()+"-0", fakenode.Behaviour{Stuck: is})
 }
 
-// leftovers returns what is in the namespace, of every kind that the API server has,
-// but for what is in every namespace.
-func (w *world) leftovers(t testing.TB) []string {
+// bare waits until nothing of any kind that the API server has is left in the
+// namespace, but for what is in every namespace.
+func (w *world) bare(t testing.TB) {
 	t.Helper()
+	w.empty(t) // costs less, and takes longer
 	config := rest.CopyConfig(w.Config)
 	config.WarningHandler = rest.NoWarnings{} // some kinds are old
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	kinds := w.kinds(t)
+	kubetest.Eventually(t, "nothing left of any kind", func() error {
+		for resource, kind := range kinds {
+			list, err := client.Resource(resource).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatalf("listing %s: %v", resource, err)
+			}
+			for _, obj := range list.Items {
+				switch what := kind + " " + obj.GetName(); what {
+				case "ServiceAccount default", "ConfigMap kube-root-ca.crt", "ConfigMap " + fakenode.BehaviourConfigMap:
+				default:
+					return fmt.Errorf("there is %s", what)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// kinds returns those that can be in a namespace, but for events.
+func (w *world) kinds(t testing.TB) map[schema.GroupVersionResource]string {
+	t.Helper()
 	lists, err := discovery.ServerPreferredNamespacedResources(w.Client.Discovery())
 	if err != nil {
 		t.Fatalf("asking what kinds there are: %v", err)
 	}
-	var left []string
-	kinds := 0
+	out := make(map[schema.GroupVersionResource]string)
 	for _, list := range lists {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range list.APIResources {
-			if !slices.Contains(r.Verbs, "list") || r.Kind == "Event" {
-				continue
-			}
-			kinds++
-			objects, err := client.Resource(group.WithResource(r.Name)).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatalf("listing %s: %v", r.Name, err)
-			}
-			for _, obj := range objects.Items {
-				switch what := r.Kind + " " + obj.GetName(); what {
-				case "ServiceAccount default", "ConfigMap kube-root-ca.crt", "ConfigMap " + fakenode.BehaviourConfigMap:
-				default:
-					left = append(left, what)
-				}
+			if slices.Contains(r.Verbs, "list") && r.Kind != "Event" {
+				out[group.WithResource(r.Name)] = r.Kind
 			}
 		}
 	}
-	if kinds < 20 {
-		t.Fatalf("only %d kinds were looked at", kinds)
+	if len(out) < 20 {
+		t.Fatalf("there are only %d kinds", len(out))
 	}
-	return left
-}
-
-// bare waits until nothing of any kind is left in the namespace.
-func (w *world) bare(t testing.TB) {
-	t.Helper()
-	kubetest.Eventually(t, "nothing left of any kind", func() error {
-		if left := w.leftovers(t); len(left) > 0 {
-			return fmt.Errorf("there are %q", left)
-		}
-		return nil
-	})
+	return out
 }
 
 func (m *managed) state(t testing.TB, app string) operator.State {
