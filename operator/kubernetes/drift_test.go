@@ -644,3 +644,45 @@ func TestSecretWithoutLabelsKeepsItsPassword(t *testing.T) {
 		})
 	}
 }
+
+// The files are not put back: whatever is stored is what the controller may have been
+// told. Who knows another generation is told of the conflict, and the pod gets what
+// is stored.
+func TestFilesEditedByHandAreWhatIsStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.listed(t)
+	told := m.watch(t)
+	cfg := operatorConfig(t, "web", 1)
+	cfg.Generation = m.made(t, "web", cfg)
+	w.works(t, "web", cfg)
+
+	edited := operatorConfig(t, "web", 2)
+	told.forget("web")
+	edit(t, w, secrets, "web-operator-config", func(s *corev1.Secret) {
+		s.Data["web-agent.conf"] = []byte(edited.AgentConf.Reveal())
+		s.Data["operator.yaml"] = []byte(edited.OperatorInfo.Reveal())
+	})
+	told.wait(t, "web")
+	w.caughtUpWith(t, m, secrets)
+	err := m.EnsureOperator(t.Context(), "web", testAgentPath, cfg)
+	wantKind(t, err, operator.ErrConflict)
+	files := cfg.Clone()
+	files.AgentConf, files.OperatorInfo = none(), none()
+	wantKind(t, m.KeepOperator(t.Context(), "web", testAgentPath, files), operator.ErrConflict)
+
+	edited.Generation = m.shows(t, "web", edited)
+	m.ensure(t, "web", edited)
+	w.works(t, "web", edited)
+
+	// A file that is gone is none, and there is place for another one.
+	edit(t, w, secrets, "web-operator-config", func(s *corev1.Secret) { delete(s.Data, "web-agent.conf") })
+	w.caughtUpWith(t, m, secrets)
+	op, err := m.Operator(t.Context(), "web")
+	if err != nil || !op.Config.AgentConf.IsZero() || !op.Config.OperatorInfo.Equal(edited.OperatorInfo) {
+		t.Errorf("Operator shows other files than are stored, error %v", err)
+	}
+	third := operatorConfig(t, "web", 3)
+	m.made(t, "web", third)
+	w.works(t, "web", third)
+}
