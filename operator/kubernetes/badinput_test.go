@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/juju/errors"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/operator"
@@ -169,6 +172,28 @@ func TestMissingNamespaceIsNotFoundAndNamed(t *testing.T) {
 			t.Errorf("the operator is %+v", state)
 		}
 	}
+}
+
+// TestNamespaceThatGoesIsWaitedFor has something in it that holds it up.
+func TestNamespaceThatGoesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.listed(t)
+	const finalizer = "test.sutler.dev/held"
+	w.add(t, configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{finalizer}}})
+	t.Cleanup(func() {
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Patch(context.Background(), "held", types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.Client.CoreV1().Namespaces().Delete(t.Context(), w.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := m.EnsureOperator(t.Context(), "mysql", testAgentPath, operatorConfig(t, "mysql", 1))
+	wantKind(t, err, errors.NotYetAvailable, w.namespace, "is being terminated", `operator of "mysql"`)
+	m.removed(t, "mysql")
 }
 
 // TestQuotaForItsOwnObjectsIsToldInTheServersWords has no room for a Service.

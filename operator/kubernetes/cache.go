@@ -61,7 +61,9 @@ func newCached(k kind, e endpoint, client any, config Config, trim func(object))
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			opts.LabelSelector = watched
 			list, err := e.list(ctx, opts)
-			c.noted(ctx, err)
+			if err != nil { // else it is for the watch to say that all is well
+				c.noted(ctx, err)
+			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {

@@ -521,6 +521,39 @@ func TestNextOperatorNeverFindsTheDataOfTheOneBefore(t *testing.T) {
 	}
 }
 
+// TestClaimThatSomebodyDeletesTakesNothingElseAlong has the cluster keep it for as long
+// as the pod uses it: what is on it can still be saved.
+func TestClaimThatSomebodyDeletesTakesNothingElseAlong(t *testing.T) {
+	w, class := newStorageWorld(t)
+	m := w.listed(t)
+	cfg := stored(operatorConfig(t, "mysql", 1), 100, class)
+	m.made(t, "mysql", cfg)
+	claim := w.claim(t, "mysql")
+	pod, set := w.rolledOut(t, "mysql"), w.set(t, "mysql")
+	if err := w.endpoints[claims].delete(t.Context(), claim.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.knows(t, m, "mysql")
+	m.again(t, "mysql", cfg)
+	next := w.listed(t)
+	next.silent(t, func() { next.again(t, "mysql", cfg) })
+	if state := next.state(t, "mysql"); state != (operator.State{Exists: true}) {
+		t.Errorf("the operator is %+v", state)
+	}
+	if got := w.rolledOut(t, "mysql"); got.UID != pod.UID || w.set(t, "mysql").UID != set.UID {
+		t.Error("the pod, or the set, is another one")
+	}
+	// It is gone with its pod, and the next one has another.
+	m.made(t, "mysql", stored(operatorConfig(t, "mysql", 2), 100, class))
+	kubetest.Eventually(t, "another claim", func() error {
+		if got := w.object(t, claims, claim.Name); got == nil || got.GetUID() == claim.UID {
+			return fmt.Errorf("it is %v", got)
+		}
+		return nil
+	})
+	w.rolledOut(t, "mysql")
+}
+
 func TestDeployedAgainAtOnceWaitsForTheOldClaimToGo(t *testing.T) {
 	w, class := newStorageWorld(t)
 	m := w.listed(t)

@@ -125,11 +125,14 @@ func (m *Manager) mayBuild(ctx context.Context, s *seen) error {
 		return errors.NotYetAvailablef("previous operator, which is still terminating,")
 	}
 	for _, claim := range s.claims {
-		if claim.Annotations[annotationRemoving] == "" && claim.DeletionTimestamp == nil {
+		switch {
+		case claim.Annotations[annotationRemoving] != "":
+			if err := m.deleteOnce(ctx, s); err != nil {
+				return err
+			}
+		case claim.DeletionTimestamp == nil, s.set != nil, len(s.pods) > 0:
+			// One that somebody deletes is there for as long as its pod.
 			continue
-		}
-		if err := m.deleteOnce(ctx, s); err != nil {
-			return err
 		}
 		return errors.NotYetAvailablef("previous operator, whose data is still being deleted,")
 	}

@@ -400,6 +400,35 @@ func TestWithoutRightsThereIsNoSilence(t *testing.T) {
 	m.removed(t, "mysql")
 }
 
+// TestListingWithoutWatchingIsNotEnough has the right to list, with which the informer
+// helps itself for a moment each time.
+func TestListingWithoutWatchingIsNotEnough(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var log lockedBuffer
+	m := w.manager(t, func(c *Config) { c.Logger = logInto(&log) })
+	m.wire.Inject(kubetest.On("watch", "secrets"), kubetest.Fault{Status: 403, Message: "no watching"})
+	kubetest.Eventually(t, "an error", func() error {
+		if _, err := m.Operators(t.Context()); !errors.Is(err, errors.Forbidden) {
+			return fmt.Errorf("Operators returns %v", err)
+		}
+		return nil
+	})
+	kubetest.Eventually(t, "some more listings", func() error {
+		_, err := m.Operators(t.Context())
+		wantKind(t, err, errors.Forbidden, "no watching")
+		if n := m.wire.Count(kubetest.On("list", "secrets")); n < 4 && !t.Failed() {
+			return fmt.Errorf("there were %d", n)
+		}
+		return nil
+	})
+	if n := strings.Count(log.String(), "cannot watch the cluster"); n != 1 {
+		t.Errorf("the log says it %d times:\n%s", n, log.String())
+	}
+	m.wire.Heal()
+	kubetest.Eventually(t, "recovery", func() error { _, err := m.Operators(t.Context()); return err })
+}
+
 // TestOwnWritesAreReadAtOnce holds back all that the watches tell.
 func TestOwnWritesAreReadAtOnce(t *testing.T) {
 	t.Parallel()
