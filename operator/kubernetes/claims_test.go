@@ -638,3 +638,23 @@ func (w *world) knows(t testing.TB, m *managed, app string) {
 		return nil
 	})
 }
+
+// TestClaimThatIsNotBoundYetGrowsLater: the API server lets nobody change one before,
+// and it is no reason to give up.
+func TestClaimThatIsNotBoundYetGrowsLater(t *testing.T) {
+	t.Parallel()
+	const app = "mysql"
+	w := newWorld(t)
+	w.NeedFakeNode(t)
+	class := w.StorageClass(t, func(class *storagev1.StorageClass) { class.Provisioner = "testbed.sutler.dev/nobody" })
+	m := w.listed(t)
+	m.made(t, app, stored(operatorConfig(t, app, 1), 64, class))
+	kubetest.Eventually(t, "a claim", func() error {
+		_, err := w.endpoints[claims].get(t.Context(), namesOf(app).claim())
+		return err
+	})
+	w.caughtUp(t, m)
+	cfg := stored(operatorConfig(t, app, 1), 128, class)
+	cfg.Generation = m.shows(t, app, operatorConfig(t, app, 1))
+	wantKind(t, m.EnsureOperator(t.Context(), app, testAgentPath, cfg), errors.NotYetAvailable, namesOf(app).claim(), "not bound")
+}
