@@ -467,3 +467,34 @@ func TestReportMayBeReadAtAnyTime(t *testing.T) {
 		}
 	})
 }
+
+// seenFromPass asks for the worker's report while it is told of a pass.
+type seenFromPass struct {
+	worker *containerprovisioner.Worker
+	totals []map[string]any
+}
+
+func (s *seenFromPass) PassDone(containerprovisioner.Pass) {
+	s.totals = append(s.totals, s.worker.Report()["totals"].(map[string]any))
+}
+
+func TestPassThatIsToldOfHasNoTurnAnyMore(t *testing.T) {
+	story(t, func(w *world) {
+		seen := &seenFromPass{}
+		w.config.Metrics = seen
+		w.failing("StartInstance", "0/lxd/0")
+		w.start()
+		seen.worker = w.worker
+		synctest.Wait()
+		w.machine.AddContainer("0/lxd/0", fakes.Container{})
+		synctest.Wait()
+		if len(seen.totals) == 0 {
+			t.Fatal("no pass was told of")
+		}
+		for _, totals := range seen.totals {
+			if totals["starting"] != 0 || totals["running"] != 0 || totals["failed"] != 1 {
+				t.Errorf("a pass that is over: %v", totals)
+			}
+		}
+	})
+}

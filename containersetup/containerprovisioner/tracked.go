@@ -185,10 +185,7 @@ func (w *Worker) conclude(ctx context.Context, id string, t *tracked, res result
 }
 
 // giveBack gives the key back to the queue, for a next look at that time.
-func (w *Worker) giveBack(id string, res result, next time.Time) {
-	// First: once the key is given back, the next pass over it may ask for a
-	// turn, which must not be taken for this one's.
-	w.turns.leave(id, res.turn)
+func (w *Worker) giveBack(id string, next time.Time) {
 	if next.IsZero() {
 		w.queue.Done(id)
 	} else {

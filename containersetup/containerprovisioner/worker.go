@@ -148,6 +148,10 @@ func (w *Worker) serve(ctx context.Context) {
 		}
 		duration := w.config.Clock.Now().Sub(started)
 		outcome, next := w.conclude(ctx, item.Key, t, res)
+		// Before the key is given back, since then the next pass over the
+		// container may ask for a turn, which must not be taken for this one's;
+		// and before anybody hears that the pass is over.
+		w.turns.leave(item.Key, res.turn)
 		// Before the next pass over this container can be told of.
 		w.measure(Pass{
 			Container: item.Key,
@@ -157,7 +161,7 @@ func (w *Worker) serve(ctx context.Context) {
 			Duration:  duration,
 			Err:       res.err,
 		})
-		w.giveBack(item.Key, res, next)
+		w.giveBack(item.Key, next)
 	}
 }
 
