@@ -37,6 +37,25 @@ func (c *Config) Render() ([]byte, error) {
 	return out, nil
 }
 
+// Effective returns the one form of all files that tell a running agent the same:
+// everything in them counts but the order of the controller's addresses, their
+// repetition, and how it is written. A manager starts an operator again when it
+// changes. A file that is no agent.conf is returned as it is. What is returned has
+// the secrets of the file.
+func Effective(file []byte) []byte {
+	c, err := Parse(file)
+	if err != nil {
+		return file
+	}
+	slices.Sort(c.APIAddresses)
+	c.APIAddresses = slices.Compact(c.APIAddresses)
+	rendered, err := c.Render()
+	if err != nil {
+		return file
+	}
+	return rendered
+}
+
 // render returns the node of the field's value, or nil to leave the key out.
 func (f *field) render(c *Config) *yaml.Node {
 	switch {

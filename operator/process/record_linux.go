@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -228,21 +227,8 @@ func revision(agentConf, info []byte) string {
 }
 
 // effective is the digest of what a running operator has to read again when it
-// changes: everything in the files but the order of the controller's addresses
-// and the form of what is written. A file that is no agent.conf counts as it
-// is.
-func effective(agentConf, info []byte) string {
-	// Parsed and rendered again, it has the one form that every agent.conf
-	// of this meaning has.
-	if c, err := agentconf.Parse(agentConf); err == nil {
-		slices.Sort(c.APIAddresses)
-		c.APIAddresses = slices.Compact(c.APIAddresses)
-		if rendered, err := c.Render(); err == nil {
-			agentConf = rendered
-		}
-	}
-	return digest(agentConf, info)
-}
+// changes.
+func effective(agentConf, info []byte) string { return digest(agentconf.Effective(agentConf), info) }
 
 // digest tells lists of texts apart, not only their concatenations.
 func digest(texts ...[]byte) string {
