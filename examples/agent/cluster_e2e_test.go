@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -228,14 +227,5 @@ func TestWhatAClusterLacksIsOneLine(t *testing.T) {
 				t.Errorf("got %v and\n%s\nwant %s", err, out, test.want)
 			}
 		})
-	}
-}
-
-// TestStoryOfPodsComesTrue takes minutes, and a node.
-func TestStoryOfPodsComesTrue(t *testing.T) {
-	kubetest.RealNode(t)
-	out, err := exec.CommandContext(t.Context(), "./demo-kubernetes").CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("all of it came true")) {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

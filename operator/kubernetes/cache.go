@@ -49,10 +49,7 @@ type own struct {
 // told of it.
 const ownFor = time.Minute
 
-// byName is the index over the label of that name.
-const byName = "name"
-
-func newCached(k kind, e endpoint, client any, config Config, trim func(object)) (*cached, error) {
+func newCached(k kind, e endpoint, client any, config Config, trim func(object) object) (*cached, error) {
 	c := &cached{
 		kind: k, namespace: config.Namespace, clock: config.Clock, logger: config.Logger,
 		own: make(map[string]own), changed: make(chan struct{}),
@@ -76,13 +73,10 @@ func newCached(k kind, e endpoint, client any, config Config, trim func(object))
 	c.informer = cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(source, client), e.empty(), cache.SharedIndexInformerOptions{
 			ObjectDescription: k.singular(),
-			Indexers: cache.Indexers{byName: func(obj any) ([]string, error) {
-				return []string{obj.(metav1.Object).GetLabels()[labelName]}, nil
-			}},
 		})
 	err := c.informer.SetTransform(func(obj any) (any, error) {
 		if o, ok := obj.(object); ok {
-			trim(o)
+			intern(trim(o))
 		}
 		return obj, nil
 	})
@@ -161,20 +155,6 @@ func (c *cached) get(name string) object {
 	item, _, _ := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
 	obj, _ := item.(object)
 	return c.merge(name, seen, obj)
-}
-
-// named returns all objects with that value of the label. They belong to the cache.
-func (c *cached) named(label string) []object {
-	seen := c.informer.GetStore().LastStoreSyncResourceVersion()
-	items, _ := c.informer.GetIndexer().ByIndex(byName, label)
-	var out []object
-	for _, item := range items {
-		obj := item.(object)
-		if obj = c.merge(obj.GetName(), seen, obj); obj != nil {
-			out = append(out, obj)
-		}
-	}
-	return out
 }
 
 // all returns every object. They belong to the cache.

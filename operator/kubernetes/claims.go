@@ -19,17 +19,17 @@ import (
 // for its own, and a class that is not there before anything waits for it. Where
 // the right to look for the class is missing, the pod's status will tell.
 func (m *Manager) checkStorage(ctx context.Context, s *seen, storage *facade.CharmStorage) error {
-	if len(s.claims) == 0 && (s.set == nil || templateOf(s.set) == nil) {
-		obj, err := m.read(ctx, s.names, claims, s.claim())
+	if s.claim == nil && (s.set == nil || templateOf(s.set) == nil) {
+		obj, err := m.read(ctx, s.names, claims, s.claimName())
 		switch {
 		case err == nil: // the informer is behind
-			s.claims = append(s.claims, obj.(*corev1.PersistentVolumeClaim))
+			s.claim = obj.(*corev1.PersistentVolumeClaim)
 		case !errors.Is(err, errStale):
 			return err
 		}
 	}
 	class := storage.Attributes[attributeClass]
-	if class == "" || len(s.claims) > 0 {
+	if class == "" || s.claim != nil {
 		return nil
 	}
 	_, err := m.client.StorageV1().StorageClasses().Get(ctx, class, metav1.GetOptions{})
@@ -47,13 +47,9 @@ func (m *Manager) checkStorage(ctx context.Context, s *seen, storage *facade.Cha
 // changed. What would lose data is refused. Otherwise the set keeps the template that
 // it has, whose labels and tags are those of its first day.
 func (m *Manager) ensureClaims(ctx context.Context, s *seen, w wanted, set *appsv1.StatefulSet) (rebuild bool, err error) {
-	var claim *corev1.PersistentVolumeClaim
-	if len(s.claims) > 0 {
-		claim = s.claims[0]
-	}
 	storage := w.cfg.CharmStorage
-	if storage != nil && claim != nil {
-		if err := m.fitClaim(ctx, s, claim, storage); err != nil {
+	if storage != nil && s.claim != nil {
+		if err := m.fitClaim(ctx, s, s.claim, storage); err != nil {
 			return false, err
 		}
 	}
@@ -66,7 +62,7 @@ func (m *Manager) ensureClaims(ctx context.Context, s *seen, w wanted, set *apps
 		return false, nil
 	case storage == nil:
 		m.log(ctx, slog.LevelWarn, "charm storage is not used any more, and kept until the operator is deleted", s.app,
-			"claim", s.claim())
+			"claim", s.claimName())
 		return true, nil
 	case have == nil:
 		return true, nil
@@ -160,22 +156,15 @@ func sizeIn(spec corev1.PersistentVolumeClaimSpec) int64 {
 	return size.Value()
 }
 
-// unfit returns the pods that do not mount the claim although they should. The set's
-// controller can neither change such a pod nor does it replace it.
-func (s *seen) unfit(storage *facade.CharmStorage) []*corev1.Pod {
-	if storage == nil {
-		return nil
+// unfit reports whether the pod does not mount the claim although it should. The
+// set's controller can neither change such a pod nor does it replace it.
+func (s *seen) unfit(storage *facade.CharmStorage) bool {
+	if storage == nil || s.pod == nil || s.pod.DeletionTimestamp != nil {
+		return false
 	}
-	var out []*corev1.Pod
-	for _, pod := range s.pods {
-		mounts := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == s.claim()
-		})
-		if !mounts && pod.DeletionTimestamp == nil {
-			out = append(out, pod)
-		}
-	}
-	return out
+	return !slices.ContainsFunc(s.pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == s.claimName()
+	})
 }
 
 // goneEvery is how often a set is looked for that is to go and leave its pod.

@@ -32,7 +32,7 @@ func (w *world) claim(t testing.TB, app string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	var claim *corev1.PersistentVolumeClaim
 	kubetest.Eventually(t, "the claim of "+app, func() error {
-		obj := w.object(t, claims, namesOf(app).claim())
+		obj := w.object(t, claims, namesOf(app).claimName())
 		if obj == nil {
 			return fmt.Errorf("it is not there")
 		}
@@ -353,7 +353,7 @@ func TestClaimThatSomebodyHasGrownIsLetAlone(t *testing.T) {
 	m.made(t, "mysql", stored(operatorConfig(t, "mysql", 1), 100, class))
 	w.claim(t, "mysql")
 	pod, set := w.rolledOut(t, "mysql"), w.set(t, "mysql")
-	edit(t, w, claims, namesOf("mysql").claim(), func(c *corev1.PersistentVolumeClaim) {
+	edit(t, w, claims, namesOf("mysql").claimName(), func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("400Mi")
 	})
 	w.caughtUp(t, m)
@@ -400,7 +400,7 @@ func TestClaimOfSomebodyElseIsNotUsed(t *testing.T) {
 	w, class := newStorageWorld(t)
 	m := w.listed(t)
 	w.add(t, claims, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: namesOf("mysql").claim()},
+		ObjectMeta: metav1.ObjectMeta{Name: namesOf("mysql").claimName()},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -411,7 +411,7 @@ func TestClaimOfSomebodyElseIsNotUsed(t *testing.T) {
 		`PersistentVolumeClaim "charm-mysql-operator-0"`, "rename or remove it")
 	wantEqual(t, "what is there", w.names(t), []string{"PersistentVolumeClaim charm-mysql-operator-0"})
 	m.made(t, "redis", stored(operatorConfig(t, "redis", 1), 100, class))
-	w.remove(t, claims, namesOf("mysql").claim(), metav1.DeletePropagationBackground)
+	w.remove(t, claims, namesOf("mysql").claimName(), metav1.DeletePropagationBackground)
 	m.made(t, "mysql", cfg)
 	w.rolledOut(t, "mysql")
 }
@@ -624,7 +624,7 @@ func (w *world) knows(t testing.TB, m *managed, app string) {
 	t.Helper()
 	n := namesOf(app)
 	kubetest.Eventually(t, "the manager knowing "+app, func() error {
-		for k, name := range map[kind]string{statefulSets: n.operator(), pods: n.operator() + "-0", claims: n.claim()} {
+		for k, name := range map[kind]string{statefulSets: n.operator(), pods: n.operator() + "-0", claims: n.claimName()} {
 			item, _, err := m.caches[k].informer.GetStore().GetByKey(w.namespace + "/" + name)
 			if err != nil {
 				return err
@@ -650,11 +650,11 @@ func TestClaimThatIsNotBoundYetGrowsLater(t *testing.T) {
 	m := w.listed(t)
 	m.made(t, app, stored(operatorConfig(t, app, 1), 64, class))
 	kubetest.Eventually(t, "a claim", func() error {
-		_, err := w.endpoints[claims].get(t.Context(), namesOf(app).claim())
+		_, err := w.endpoints[claims].get(t.Context(), namesOf(app).claimName())
 		return err
 	})
 	w.caughtUp(t, m)
 	cfg := stored(operatorConfig(t, app, 1), 128, class)
 	cfg.Generation = m.shows(t, app, operatorConfig(t, app, 1))
-	wantKind(t, m.EnsureOperator(t.Context(), app, testAgentPath, cfg), errors.NotYetAvailable, namesOf(app).claim(), "not bound")
+	wantKind(t, m.EnsureOperator(t.Context(), app, testAgentPath, cfg), errors.NotYetAvailable, namesOf(app).claimName(), "not bound")
 }

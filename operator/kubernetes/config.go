@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"strings"
@@ -193,22 +194,15 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	setDefault(&c.QPS, DefaultQPS)
-	setDefault(&c.Burst, DefaultBurst)
-	setDefault(&c.ManagedBy, DefaultManagedBy)
-	setDefault(&c.FieldManager, DefaultFieldManager)
-	setDefault(&c.PodSecurity, PodSecurityRestricted)
-	setDefault(&c.Pod.UserID, DefaultUserID)
+	c.QPS = cmp.Or(c.QPS, DefaultQPS)
+	c.Burst = cmp.Or(c.Burst, DefaultBurst)
+	c.ManagedBy = cmp.Or(c.ManagedBy, DefaultManagedBy)
+	c.FieldManager = cmp.Or(c.FieldManager, DefaultFieldManager)
+	c.PodSecurity = cmp.Or(c.PodSecurity, PodSecurityRestricted)
+	c.Pod.UserID = cmp.Or(c.Pod.UserID, DefaultUserID)
 	c.PullSecrets = slices.Clone(c.PullSecrets)
 	c.Pod = c.Pod.withDefaults()
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // newClient returns the client to use.

@@ -87,7 +87,7 @@ func about(q kubetest.Request, app string) bool {
 	if q.Name == "" {
 		return strings.Contains(q.Body, n.operator())
 	}
-	return slices.Contains([]string{n.operator(), n.config(), n.pull(), n.claim(), n.operator() + "-0"}, q.Name)
+	return slices.Contains([]string{n.operator(), n.config(), n.pull(), n.claimName(), n.operator() + "-0"}, q.Name)
 }
 
 // vanish takes away the set alone, or more with it, in turn.

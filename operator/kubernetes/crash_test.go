@@ -136,7 +136,7 @@ func (c *scene) made(t *testing.T, cfg *operator.Config) {
 func (c *scene) parts(t *testing.T, m *managed, cfg *operator.Config, revisions int) {
 	t.Helper()
 	n := namesOf(c.app)
-	more := []string{"PersistentVolumeClaim " + n.claim()}
+	more := []string{"PersistentVolumeClaim " + n.claimName()}
 	if cfg.ImageDetails.IsPrivate() {
 		more = append(more, "Secret "+n.pull())
 	}
@@ -305,7 +305,7 @@ func TestFailureInTheGrowthOfStorageIsMadeGood(t *testing.T) {
 		after: func(t *testing.T, c *scene, next *managed) {
 			resume(t, next, c.app, grown(t, c, 2))
 			c.parts(t, next, grown(t, c, 1), 1)
-			claim := get[*corev1.PersistentVolumeClaim](t, c.world, claims, namesOf(c.app).claim())
+			claim := get[*corev1.PersistentVolumeClaim](t, c.world, claims, namesOf(c.app).claimName())
 			if size := claim.Spec.Resources.Requests.Storage().String(); size != "200Mi" {
 				t.Errorf("the claim asks for %s", size)
 			}
@@ -329,11 +329,11 @@ func TestFailureInTheAdditionOfStorageIsMadeGood(t *testing.T) {
 		after: func(t *testing.T, c *scene, next *managed) {
 			want := stored(without(t, c), 100, c.class)
 			resume(t, next, c.app, want)
-			c.completeOf(t, c.app, "PersistentVolumeClaim "+namesOf(c.app).claim())
+			c.completeOf(t, c.app, "PersistentVolumeClaim "+namesOf(c.app).claimName())
 			kubetest.Eventually(t, "a pod with the volume", func() error {
 				pod := c.rolledOut(t, c.app)
 				for _, v := range pod.Spec.Volumes {
-					if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == namesOf(c.app).claim() {
+					if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == namesOf(c.app).claimName() {
 						return nil
 					}
 				}

@@ -45,22 +45,17 @@ func (m *Manager) DeleteOperator(ctx context.Context, app string) error {
 
 // deleteOnce goes as far as it gets without waiting.
 func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
-	if s.set != nil || len(s.pods) > 0 {
-		if err := m.markClaims(ctx, s); err != nil {
+	if s.set != nil || s.pod != nil {
+		if err := m.markClaim(ctx, s.claim); err != nil {
 			return err
 		}
 	}
 	if s.set != nil {
 		return m.deleteSet(ctx, s)
 	}
-	if len(s.pods) > 0 {
-		// Of a set that is gone: nobody else takes them away.
-		for _, pod := range s.pods {
-			if err := m.deleteObject(ctx, s.names, pods, pod, metav1.DeletePropagationBackground); err != nil {
-				return err
-			}
-		}
-		return nil
+	if s.pod != nil {
+		// Of a set that is gone: nobody else takes it away.
+		return m.deleteObject(ctx, s.names, pods, s.pod, metav1.DeletePropagationBackground)
 	}
 	// The informer may not know yet of a set that another agent has just made.
 	switch _, err := m.read(ctx, s.names, statefulSets, s.operator()); {
@@ -74,11 +69,8 @@ func (m *Manager) deleteOnce(ctx context.Context, s *seen) error {
 	if err := m.deleteRevisions(ctx, s.names); err != nil {
 		return err
 	}
-	for _, claim := range s.claims {
-		if m.config.KeepClaims && claim.Annotations[annotationRemoving] == "" {
-			continue
-		}
-		if err := m.deleteObject(ctx, s.names, claims, claim, metav1.DeletePropagationBackground); err != nil {
+	if s.claim != nil && (!m.config.KeepClaims || s.claim.Annotations[annotationRemoving] != "") {
+		if err := m.deleteObject(ctx, s.names, claims, s.claim, metav1.DeletePropagationBackground); err != nil {
 			return err
 		}
 	}
@@ -128,23 +120,11 @@ func (m *Manager) deleteSet(ctx context.Context, s *seen) error {
 	return m.deleteObject(ctx, s.names, statefulSets, s.set, metav1.DeletePropagationForeground)
 }
 
-// markClaims goes before anything else.
-func (m *Manager) markClaims(ctx context.Context, s *seen) error {
-	if m.config.KeepClaims {
-		return nil
-	}
-	for _, claim := range s.claims {
-		if err := m.markClaim(ctx, claim); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// markClaim notes on a claim that its operator is being deleted. A crash before it
+// markClaim notes on the claim, before anything goes, that its operator is being
+// deleted. A crash before it
 // is gone would else leave its data to the next operator of that name.
 func (m *Manager) markClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	if claim.Annotations[annotationRemoving] != "" || claim.DeletionTimestamp != nil {
+	if m.config.KeepClaims || claim == nil || claim.Annotations[annotationRemoving] != "" || claim.DeletionTimestamp != nil {
 		return nil
 	}
 	return m.patchClaim(ctx, claim, map[string]any{"metadata": map[string]any{

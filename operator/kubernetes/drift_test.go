@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -463,7 +464,7 @@ func TestDeletedObjectsComeBack(t *testing.T) {
 			pod := w.rolledOut(t, d.app)
 			n := namesOf(d.app)
 			service := get[*corev1.Service](t, w, services, n.operator())
-			claim := get[object](t, w, claims, n.claim())
+			claim := get[object](t, w, claims, n.claimName())
 
 			told.forget(d.app)
 			how := metav1.DeletePropagationBackground
@@ -482,7 +483,7 @@ func TestDeletedObjectsComeBack(t *testing.T) {
 			}
 			m.remade(t, d.app, d.cfg)
 
-			w.completeOf(t, d.app, "Secret "+n.pull(), "PersistentVolumeClaim "+n.claim())
+			w.completeOf(t, d.app, "Secret "+n.pull(), "PersistentVolumeClaim "+n.claimName())
 			now := w.rolledOut(t, d.app)
 			if gone := h.kind == pods || h.kind == statefulSets && how == metav1.DeletePropagationBackground; !gone && now.UID != pod.UID {
 				t.Errorf("the pod was replaced")
@@ -490,7 +491,7 @@ func TestDeletedObjectsComeBack(t *testing.T) {
 			if ip := get[*corev1.Service](t, w, services, n.operator()).Spec.ClusterIP; ip != service.Spec.ClusterIP {
 				t.Errorf("the Service has the address %s, had %s", ip, service.Spec.ClusterIP)
 			}
-			if uid := get[object](t, w, claims, n.claim()).GetUID(); uid != claim.GetUID() {
+			if uid := get[object](t, w, claims, n.claimName()).GetUID(); uid != claim.GetUID() {
 				t.Errorf("the claim was replaced")
 			}
 			if writes := d.ensured(t); len(writes) > 0 {
@@ -685,4 +686,35 @@ func TestFilesEditedByHandAreWhatIsStored(t *testing.T) {
 	third := operatorConfig(t, "web", 3)
 	m.made(t, "web", third)
 	w.works(t, "web", third)
+}
+
+// TestEditDuringAnEnsureIsPutBack: what is edited when it has just been compared must
+// not pass for compared.
+func TestEditDuringAnEnsureIsPutBack(t *testing.T) {
+	t.Parallel()
+	const app = "web"
+	w := newWorld(t)
+	m := w.listed(t)
+	cfg := operatorConfig(t, app, 1)
+	m.made(t, app, cfg)
+	w.caughtUp(t, m)
+
+	role := namesOf(app).operator()
+	var once sync.Once
+	m.wire.Inject(kubetest.On("patch", "statefulsets"), kubetest.Fault{Before: func(request) {
+		once.Do(func() {
+			edit(t, w, roles, role, func(r *rbacv1.Role) { r.Rules = nil })
+			w.caughtUpWith(t, m, roles)
+		})
+	}})
+	cfg.Version = "2.9.50"
+	m.made(t, app, cfg)
+	m.wire.Heal()
+	if rules := get[*rbacv1.Role](t, w, roles, role).Rules; len(rules) > 0 {
+		t.Fatal("the edit came too late for the test to show anything")
+	}
+	m.made(t, app, cfg)
+	if rules := get[*rbacv1.Role](t, w, roles, role).Rules; len(rules) == 0 {
+		t.Error("what was edited in mid-ensure passes for compared")
+	}
 }

@@ -66,7 +66,8 @@ func (m *Manager) begin(ctx context.Context, app, agentPath string, cfg *operato
 
 func (m *Manager) ensureOnce(ctx context.Context, app, agentPath string, cfg *operator.Config, inputs uint64, keep bool) error {
 	s := m.see(app)
-	if m.isVerified(s, cfg, inputs, keep) {
+	versions := m.versionsOf(s)
+	if m.isVerified(s, cfg, versions, inputs, keep) {
 		return nil
 	}
 	if err := m.mayBuild(ctx, s); err != nil {
@@ -114,7 +115,7 @@ func (m *Manager) ensureOnce(ctx context.Context, app, agentPath string, cfg *op
 	if err := m.ensureSet(ctx, s, w); err != nil {
 		return err
 	}
-	m.setVerified(app, inputs, keep)
+	m.setVerified(app, versions, inputs, keep)
 	return nil
 }
 
@@ -124,19 +125,18 @@ func (m *Manager) mayBuild(ctx context.Context, s *seen) error {
 	if stateOf(s).Terminating {
 		return errors.NotYetAvailablef("previous operator, which is still terminating,")
 	}
-	for _, claim := range s.claims {
-		switch {
-		case claim.Annotations[annotationRemoving] != "":
-			if err := m.deleteOnce(ctx, s); err != nil {
-				return err
-			}
-		case claim.DeletionTimestamp == nil, s.set != nil, len(s.pods) > 0:
-			// One that somebody deletes is there for as long as its pod.
-			continue
+	switch {
+	case s.claim == nil:
+		return nil
+	case s.claim.Annotations[annotationRemoving] != "":
+		if err := m.deleteOnce(ctx, s); err != nil {
+			return err
 		}
-		return errors.NotYetAvailablef("previous operator, whose data is still being deleted,")
+	case s.claim.DeletionTimestamp == nil, s.set != nil, s.pod != nil:
+		// One that somebody deletes is there for as long as its pod.
+		return nil
 	}
-	return nil
+	return errors.NotYetAvailablef("previous operator, whose data is still being deleted,")
 }
 
 // ensureRights sees to what a pod may do. A RoleBinding is made anew only when it
@@ -209,11 +209,7 @@ func (m *Manager) serviceAgain(ctx context.Context, s *seen, service *corev1.Ser
 		return nil, nil
 	}
 	// The address is asked for once, and not part of what is wanted.
-	content, err := contentOf(service)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := m.stamp(service, content); err != nil {
+	if _, err := stamp(service); err != nil {
 		return nil, err
 	}
 	again := service.DeepCopy()
@@ -263,10 +259,8 @@ func (m *Manager) ensureSet(ctx context.Context, s *seen, w wanted) error {
 	if s.set == nil {
 		m.log(ctx, slog.LevelInfo, "operator's set created", s.app, "name", set.Name)
 	}
-	for _, pod := range s.unfit(w.cfg.CharmStorage) {
-		if err := m.deleteObject(ctx, s.names, pods, pod, metav1.DeletePropagationBackground); err != nil {
-			return err
-		}
+	if s.unfit(w.cfg.CharmStorage) {
+		return m.deleteObject(ctx, s.names, pods, s.pod, metav1.DeletePropagationBackground)
 	}
 	return nil
 }
@@ -294,26 +288,30 @@ func (m *Manager) confirmConfig(ctx context.Context, s *seen, w wanted) error {
 // verification is what was found to be right.
 type verification struct {
 	inputs   uint64
-	versions string
+	versions uint64
 }
 
 // isVerified reports whether all was found to be as the inputs say, and is still
 // what it was then.
-func (m *Manager) isVerified(s *seen, cfg *operator.Config, inputs uint64, keep bool) bool {
-	if s.set == nil || s.config == nil || keep && s.config.ResourceVersion != cfg.Generation || len(s.unfit(cfg.CharmStorage)) > 0 {
+func (m *Manager) isVerified(s *seen, cfg *operator.Config, versions, inputs uint64, keep bool) bool {
+	if s.set == nil || s.config == nil || keep && s.config.ResourceVersion != cfg.Generation || s.unfit(cfg.CharmStorage) {
 		return false
 	}
 	m.mu.Lock()
-	v, ok := m.verified[s.app]
-	m.mu.Unlock()
-	return ok && v.inputs == keyOf(inputs, keep) && v.versions == m.versionsOf(s)
+	defer m.mu.Unlock()
+	return m.verified[s.app] == verification{keyOf(inputs, keep), versions}
 }
 
-func (m *Manager) setVerified(app string, inputs uint64, keep bool) {
-	s := m.see(app)
+// setVerified takes note of versions that were compared and found right. What was
+// written since, by this manager or by somebody else, has not been compared: then
+// the next call compares.
+func (m *Manager) setVerified(app string, versions, inputs uint64, keep bool) {
+	if m.versionsOf(m.see(app)) != versions {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.verified[app] = verification{keyOf(inputs, keep), m.versionsOf(s)}
+	m.verified[app] = verification{keyOf(inputs, keep), versions}
 }
 
 // keyOf tells inputs with files from those without.
@@ -330,10 +328,10 @@ func (m *Manager) forgetVerified(app string) {
 	delete(m.verified, app)
 }
 
-// versionsOf names the objects that are there, but for pods, by their versions.
+// versionsOf is a digest of which objects are there, but for the pod, in which versions.
 // That of the set changes with its status, too: what changes with all else is its
 // generation and what is written on it.
-func (m *Manager) versionsOf(s *seen) string {
+func (m *Manager) versionsOf(s *seen) uint64 {
 	b := make([]byte, 0, 512)
 	for _, p := range s.parts() {
 		b = append(b, p.obj.GetUID()...)
@@ -350,11 +348,11 @@ func (m *Manager) versionsOf(s *seen) string {
 		}
 		b = append(b, ' ')
 	}
-	for _, claim := range s.claims {
-		b = append(b, claim.UID...)
-		b = append(b, claim.Annotations[annotationRemoving]...)
+	if s.claim != nil {
+		b = append(b, s.claim.UID...)
+		b = append(b, s.claim.Annotations[annotationRemoving]...)
 	}
-	return string(b)
+	return maphash.Bytes(m.seed, b)
 }
 
 // sum is a digest of a map, in whatever order.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/juju/errors"
@@ -152,19 +153,7 @@ func differs(k kind, before, after object) bool {
 }
 
 func sameMeta(a, b object) bool {
-	return equalMaps(a.GetLabels(), b.GetLabels()) && equalMaps(a.GetAnnotations(), b.GetAnnotations())
-}
-
-func equalMaps(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || other != value {
-			return false
-		}
-	}
-	return true
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // ready waits for the caches. It returns why they are not what there is, at once
@@ -201,16 +190,8 @@ func (m *Manager) see(app string) *seen {
 	s.service = mine[*corev1.Service](m, s.names, services, s.operator())
 	s.set = mine[*appsv1.StatefulSet](m, s.names, statefulSets, s.operator())
 	s.configMap = mine[*corev1.ConfigMap](m, s.names, configMaps, s.names.config())
-	for _, obj := range m.caches[pods].named(s.short) {
-		if m.ours(obj) && obj.GetName() == s.operator()+"-0" {
-			s.pods = append(s.pods, obj.(*corev1.Pod))
-		}
-	}
-	for _, obj := range m.caches[claims].named(s.short) {
-		if m.ours(obj) && obj.GetName() == s.claim() {
-			s.claims = append(s.claims, obj.(*corev1.PersistentVolumeClaim))
-		}
-	}
+	s.pod = mine[*corev1.Pod](m, s.names, pods, s.podName())
+	s.claim = mine[*corev1.PersistentVolumeClaim](m, s.names, claims, s.claimName())
 	return s
 }
 

@@ -59,8 +59,11 @@ func (n names) config() string { return n.short + configSuffix }
 // pull is the name of the image pull secret.
 func (n names) pull() string { return n.short + pullSuffix }
 
-// claim is the name of the claim of the set's only pod.
-func (n names) claim() string { return claimTemplate + "-" + n.operator() + "-0" }
+// claimName is the name of the claim of the set's only pod.
+func (n names) claimName() string { return claimTemplate + "-" + n.podName() }
+
+// podName is the name of that pod.
+func (n names) podName() string { return n.operator() + "-0" }
 
 // agentConfKey is the key of agent.conf in the Secret.
 func (n names) agentConfKey() string { return n.short + "-agent.conf" }

@@ -18,7 +18,7 @@ func TestNamesAreThoseThatToolsInTheFieldKnow(t *testing.T) {
 		n.operator():     "mysql-operator",
 		n.config():       "mysql-operator-config",
 		n.pull():         "mysql-operator-pull",
-		n.claim():        "charm-mysql-operator-0",
+		n.claimName():    "charm-mysql-operator-0",
 		n.agentConfKey(): "mysql-agent.conf",
 		infoKey:          "operator.yaml",
 	} {
@@ -56,7 +56,7 @@ func badNames(app string) string {
 	if revision := n.operator() + "-0123456789"; len(validation.IsValidLabelValue(revision)) > 0 {
 		return "no revision label for " + n.operator()
 	}
-	for _, name := range []string{n.operator(), n.config(), n.pull(), n.claim(), n.operator() + "-0"} {
+	for _, name := range []string{n.operator(), n.config(), n.pull(), n.claimName(), n.operator() + "-0"} {
 		if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
 			return name + ": " + bad[0]
 		}
@@ -123,7 +123,7 @@ func FuzzNames(f *testing.F) {
 			return
 		}
 		x, y := namesOf(a), namesOf(b)
-		for _, of := range []func(names) string{names.operator, names.claim, names.agentConfKey} {
+		for _, of := range []func(names) string{names.operator, names.claimName, names.agentConfKey} {
 			if of(x) == of(y) {
 				t.Errorf("%s and %s share %s", a, b, of(x))
 			}

@@ -39,14 +39,13 @@ func stateOf(s *seen) operator.State {
 		going := s.set.DeletionTimestamp != nil && !slices.Contains(s.set.Finalizers, metav1.FinalizerOrphanDependents)
 		return operator.State{Exists: true, Terminating: going}
 	}
-	going := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	return operator.State{Terminating: going}
+	return operator.State{Terminating: s.pod != nil && s.pod.DeletionTimestamp != nil}
 }
 
 // anything reports whether there is a part of an operator. Claims that are to be
 // kept are none.
 func (m *Manager) anything(s *seen) bool {
-	return len(s.parts()) > 0 || len(s.pods) > 0 || len(s.claims) > 0 && !m.config.KeepClaims
+	return len(s.parts()) > 0 || s.pod != nil || s.claim != nil && !m.config.KeepClaims
 }
 
 // Operator is part of operator.Manager. The stored configuration is read from the
@@ -65,7 +64,7 @@ func (m *Manager) Operator(ctx context.Context, app string) (*operator.Operator,
 	if err != nil {
 		return nil, errors.Annotatef(err, "operator of %q", app)
 	}
-	if len(s.pods) == 0 && s.set != nil {
+	if s.pod == nil && s.set != nil {
 		m.explain(ctx, s, &op.Status)
 	}
 	return op, nil
@@ -178,9 +177,9 @@ func isPart(k kind, n names, obj object) bool {
 	case configMaps:
 		return obj.GetName() == n.config()
 	case claims:
-		return obj.GetName() == n.claim()
+		return obj.GetName() == n.claimName()
 	case pods:
-		return obj.GetName() == n.operator()+"-0"
+		return obj.GetName() == n.podName()
 	}
 	return obj.GetName() == n.operator()
 }

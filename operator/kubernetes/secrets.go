@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -95,18 +94,9 @@ func (r record) config() *operator.Config {
 }
 
 // effective is the digest of what a running operator has to read again when it
-// changes: everything in the two files but the order of the controller's addresses
-// and the form of what is written. A file that is no agent.conf counts as it is.
+// changes.
 func effective(cfg *operator.Config) string {
-	conf := cfg.AgentConf.Reveal()
-	if c, err := agentconf.Parse([]byte(conf)); err == nil {
-		slices.Sort(c.APIAddresses)
-		c.APIAddresses = slices.Compact(c.APIAddresses)
-		if rendered, err := c.Render(); err == nil {
-			conf = string(rendered)
-		}
-	}
-	return digest(conf, cfg.OperatorInfo.Reveal())
+	return digest(string(agentconf.Effective([]byte(cfg.AgentConf.Reveal()))), cfg.OperatorInfo.Reveal())
 }
 
 // digest tells lists of texts apart, not only what they are in a row.

@@ -148,11 +148,7 @@ func sameStored(n names, live *corev1.Secret, cfg *operator.Config) bool {
 // knowing them, and returns its generation.
 func (m *Manager) keepConfig(ctx context.Context, s *seen, w wanted) (string, error) {
 	wanted := m.configSecret(w)
-	content, err := contentOf(wanted)
-	if err != nil {
-		return "", err
-	}
-	stamp, err := m.stamp(wanted, content)
+	stamp, err := stamp(wanted)
 	if err != nil {
 		return "", err
 	}
@@ -182,7 +178,7 @@ func (m *Manager) keepConfig(ctx context.Context, s *seen, w wanted) (string, er
 	cfg := w.cfg.Clone()
 	cfg.AgentConf, cfg.OperatorInfo = stored.AgentConf, stored.OperatorInfo
 	w.cfg = cfg
-	written, err := m.ensureObject(ctx, s.names, secrets, m.trimmed(full), m.configSecret(w), true)
+	written, err := m.ensureObject(ctx, s.names, secrets, m.trim(full), m.configSecret(w), true)
 	if errors.Is(err, errStale) {
 		return "", errors.Annotate(operator.ErrConflict, "what is stored is not what was read")
 	}
@@ -190,11 +186,6 @@ func (m *Manager) keepConfig(ctx context.Context, s *seen, w wanted) (string, er
 		return "", err
 	}
 	return written.GetResourceVersion(), nil
-}
-
-func (m *Manager) trimmed(obj object) object {
-	m.trim(obj)
-	return obj
 }
 
 // movedPrefix begins the generation of a configuration that the older tool's

@@ -15,13 +15,13 @@ import (
 
 // statusOf says how the operator's pod is doing, in the words of the cluster.
 func statusOf(s *seen) operator.Status {
-	if len(s.pods) == 0 {
+	if s.pod == nil {
 		if s.set == nil {
 			return operator.Status{}
 		}
 		return operator.Status{Phase: operator.Waiting, Message: "there is no pod yet", Since: s.set.CreationTimestamp.Time}
 	}
-	pod := s.pods[0]
+	pod := s.pod
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return operator.Status{Phase: operator.Terminated, Message: "the pod is terminating", Since: pod.DeletionTimestamp.Time}

@@ -146,7 +146,7 @@ func TestStatusSaysHowThePodIsDoing(t *testing.T) {
 			want := operator.Status{Phase: test.phase, Message: test.message, Since: moment(test.since).Time}
 			for what, change := range map[string]func(*corev1.Pod){"": func(*corev1.Pod) {}, "trimmed ": trimPod} {
 				change(pod)
-				got := statusOf(&seen{set: &appsv1.StatefulSet{}, pods: []*corev1.Pod{pod}})
+				got := statusOf(&seen{set: &appsv1.StatefulSet{}, pod: pod})
 				if got != want {
 					t.Errorf("%sgot %+v, want %+v", what, got, want)
 				}

@@ -15,8 +15,8 @@ const annotationUpdated = "sutler.dev/cache-updated"
 
 // trim cuts an object, which is the caller's, down to what the manager looks at:
 // the contents of Secrets and ConfigMaps, what a pod is made of but for its claims, and
-// who owns which field are not kept.
-func (m *Manager) trim(obj object) {
+// who owns which field are not kept. It returns the object.
+func (m *Manager) trim(obj object) object {
 	entries := obj.GetManagedFields()
 	obj.SetManagedFields(nil)
 	mine := slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
@@ -30,9 +30,9 @@ func (m *Manager) trim(obj object) {
 		obj.Data, obj.BinaryData = nil, nil
 	case *corev1.Pod:
 		trimPod(obj)
-		return
+		return obj
 	case *corev1.PersistentVolumeClaim:
-		return
+		return obj
 	}
 	if mine {
 		annotations := obj.GetAnnotations()
@@ -42,6 +42,7 @@ func (m *Manager) trim(obj object) {
 		annotations[annotationUpdated] = "true"
 		obj.SetAnnotations(annotations)
 	}
+	return obj
 }
 
 func trimPod(pod *corev1.Pod) {
@@ -53,16 +54,27 @@ func trimPod(pod *corev1.Pod) {
 	}
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: mounted}
 	pod.Annotations = keepOnly(pod.Annotations, annotationApplication, annotationEffective)
-	pod.Finalizers = nil
+	pod.Finalizers, pod.OwnerReferences = nil, nil
 	pod.Status = corev1.PodStatus{
 		Phase:                 pod.Status.Phase,
 		Reason:                pod.Status.Reason,
 		Message:               pod.Status.Message,
 		StartTime:             pod.Status.StartTime,
-		Conditions:            pod.Status.Conditions,
+		Conditions:            troubles(pod.Status.Conditions),
 		InitContainerStatuses: trimStatuses(pod.Status.InitContainerStatuses),
 		ContainerStatuses:     trimStatuses(pod.Status.ContainerStatuses),
 	}
+}
+
+// troubles are the conditions that are not met.
+func troubles(in []corev1.PodCondition) []corev1.PodCondition {
+	var out []corev1.PodCondition
+	for _, c := range in {
+		if c.Status == corev1.ConditionFalse {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func trimStatuses(in []corev1.ContainerStatus) []corev1.ContainerStatus {
@@ -98,8 +110,8 @@ type seen struct {
 	service        *corev1.Service
 	set            *appsv1.StatefulSet
 	configMap      *corev1.ConfigMap
-	pods           []*corev1.Pod
-	claims         []*corev1.PersistentVolumeClaim
+	pod            *corev1.Pod
+	claim          *corev1.PersistentVolumeClaim
 }
 
 // parts are the objects with names of their own that are there, in the order in

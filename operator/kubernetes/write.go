@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 
 	"github.com/juju/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,12 +18,7 @@ import (
 // known of it, or nil. exact has the write refused, with a conflict, when live is
 // not the object's last version. It returns the object as it is afterwards.
 func (m *Manager) ensureObject(ctx context.Context, n names, k kind, live, wanted object, exact bool) (object, error) {
-	delete(wanted.GetAnnotations(), annotationApplied) // of an attempt before
-	content, err := contentOf(wanted)
-	if err != nil {
-		return nil, err
-	}
-	stamp, err := m.stamp(wanted, content)
+	stamp, err := stamp(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -52,15 +46,17 @@ func (m *Manager) ensureObject(ctx context.Context, n names, k kind, live, wante
 // stamp puts the digest of what is wanted on it. A Secret's contents are left out:
 // the annotation is for everybody to read. So are claim templates, which cannot be
 // changed, and which the API server has filled in where they are taken from the set.
-func (m *Manager) stamp(wanted object, content map[string]any) (string, error) {
-	stamped := maps.Clone(content)
-	delete(stamped, "data")
-	if spec, ok := stamped["spec"].(map[string]any); ok {
-		spec = maps.Clone(spec)
-		delete(spec, "volumeClaimTemplates")
-		stamped["spec"] = spec
+func stamp(wanted object) (string, error) {
+	delete(wanted.GetAnnotations(), annotationApplied) // of an attempt before
+	content, err := contentOf(wanted)
+	if err != nil {
+		return "", err
 	}
-	stamp, err := digestOf(stamped)
+	delete(content, "data")
+	if spec, ok := content["spec"].(map[string]any); ok {
+		delete(spec, "volumeClaimTemplates")
+	}
+	stamp, err := digestOf(content)
 	annotations := wanted.GetAnnotations()
 	if annotations == nil {
 		annotations = make(map[string]string, 1)
@@ -74,8 +70,7 @@ func (m *Manager) stamp(wanted object, content map[string]any) (string, error) {
 // may say something that the manager wrote and does not want any more; "" when it is
 // right.
 func (m *Manager) differs(live, wanted object, stamp string) (string, error) {
-	trimmed := copyOf(wanted)
-	m.trim(trimmed)
+	trimmed := m.trim(copyOf(wanted))
 	have, err := contentOf(live)
 	if err != nil {
 		return "", err
@@ -108,8 +103,7 @@ func (m *Manager) create(ctx context.Context, n names, k kind, wanted object) (o
 
 // took takes note of what a write returned.
 func (m *Manager) took(k kind, obj object) object {
-	m.trim(obj)
-	m.caches[k].wrote(obj)
+	m.caches[k].wrote(m.trim(obj))
 	return obj
 }
 

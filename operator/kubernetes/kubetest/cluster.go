@@ -112,11 +112,12 @@ func open(rules *clientcmd.ClientConfigLoadingRules) (*Cluster, error) {
 // nothing really runs.
 func (c *Cluster) FakeNode() bool { return c.fake }
 
-// NeedFakeNode skips the test on a cluster without the fake node.
+// NeedFakeNode skips the test on a cluster without the fake node, or fails it where
+// clusters are required.
 func (c *Cluster) NeedFakeNode(t testing.TB) {
 	t.Helper()
 	if !c.fake {
-		t.Skip("this cluster has no fake node, which the test needs: unset KUBECONFIG and use the test bed's (make testbed)")
+		missing(t, requireCluster, "this cluster has no fake node, which the test needs: unset KUBECONFIG and use the test bed's (make testbed)")
 	}
 }
 
