@@ -71,7 +71,7 @@ func internIn(v reflect.Value) {
 			internIn(v.Index(i))
 		}
 	case reflect.Map:
-		if texts, ok := v.Interface().(map[string]string); ok {
+		if texts, ok := reflect.TypeAssert[map[string]string](v); ok {
 			v.Set(reflect.ValueOf(internMap(texts)))
 		}
 	}
