@@ -1,0 +1,83 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/juju/clock"
+	"github.com/juju/errors"
+)
+
+// PackageManager installs what belongs to the operating system.
+type PackageManager interface {
+	// Name is what people call it, such as "apt".
+	Name() string
+	// Version returns that of an installed package, or errors.NotFound.
+	Version(ctx context.Context, name string) (string, error)
+	// Install installs packages that are missing, with what they need, and
+	// returns what was added. It asks no questions, and waits for whoever has
+	// the package manager's lock as long as ctx lasts; then the error is
+	// errors.Timeout and names who. What was added before it failed is
+	// returned, too.
+	Install(ctx context.Context, packages ...Package) (added []string, err error)
+	// Remove takes packages away, with their configuration. One that is not
+	// there is success.
+	Remove(ctx context.Context, names ...string) error
+}
+
+// Package is something to install.
+type Package struct {
+	Name string
+	// Channel is which of its versions, for a package manager that has
+	// channels; its default is used if empty.
+	Channel string
+}
+
+// installTimeout is for how long an installation may run once it has begun: a slow
+// mirror takes minutes.
+const installTimeout = 30 * time.Minute
+
+// lockPoll is how often a held lock is looked at.
+const lockPoll = time.Second
+
+// Packages returns the package manager of the host: snap on Ubuntu, apt on what comes
+// from Debian, errors.NotSupported elsewhere.
+func Packages(ctx context.Context, h Host, clk clock.Clock) (PackageManager, error) {
+	id, like, err := system(ctx, h)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == "ubuntu":
+		return snap{h}, nil
+	case id == "debian", slices.Contains(like, "debian"):
+		return apt{h, clk}, nil
+	}
+	return nil, errors.NotSupportedf("installing packages on %q (want Debian or Ubuntu)", id)
+}
+
+// system returns what os-release calls the host, and what it resembles.
+func system(ctx context.Context, h Files) (id string, like []string, err error) {
+	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		data, err := h.ReadFile(ctx, name)
+		if errors.Is(err, errors.NotFound) {
+			continue
+		}
+		if err != nil {
+			return "", nil, errors.Trace(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			value = strings.Trim(value, `"'`)
+			switch key {
+			case "ID":
+				id = value
+			case "ID_LIKE":
+				like = strings.Fields(value)
+			}
+		}
+		return id, like, nil
+	}
+	return "unknown", nil, nil
+}
