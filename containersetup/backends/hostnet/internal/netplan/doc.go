@@ -1,0 +1,3 @@
+// Package netplan reads netplan's configuration and rewrites it so that devices
+// become ports of bridges.
+package netplan
