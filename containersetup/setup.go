@@ -365,12 +365,33 @@ func (s *setup) readSettings(ctx context.Context) error {
 // initialise changes the host, and so holds the machine lock; nothing else
 // does.
 func (s *setup) initialise(ctx context.Context) error {
+	initialiser, err := s.initialiser()
+	if err != nil {
+		return errors.Annotate(err, "following the settings")
+	}
 	release, err := s.acquire(ctx)
 	if err != nil {
 		return errors.Annotate(err, "waiting for the machine lock")
 	}
 	defer release()
-	return s.w.within(ctx, s.w.config.InitialiseTimeout, s.backend.Initialiser.Initialise)
+	return s.w.within(ctx, s.w.config.InitialiseTimeout, initialiser.Initialise)
+}
+
+// initialiser returns the one that follows the settings, where it can.
+func (s *setup) initialiser() (Initialiser, error) {
+	with, ok := s.backend.Initialiser.(SettingsInitialiser)
+	if !ok {
+		return s.backend.Initialiser, nil
+	}
+	initialiser, err := with.WithSettings(maps.Clone(s.settings))
+	switch {
+	case errors.Is(err, errors.NotValid):
+		// Read anew, in case somebody mends them.
+		s.progress.settings = false
+	case err == nil && initialiser == nil:
+		err = errors.NotValidf("nil initialiser")
+	}
+	return initialiser, err
 }
 
 // acquire waits for the lock, however long, and lets the report tell.

@@ -11,6 +11,8 @@ type (
 	ContainerID = container.ID
 	// Initialiser prepares this machine for containers of one type.
 	Initialiser = container.Initialiser
+	// SettingsInitialiser is one that follows the controller's settings.
+	SettingsInitialiser = container.SettingsInitialiser
 	// Broker makes and removes instances of one type.
 	Broker = container.Broker
 	// Backend is what a host offers for one type.

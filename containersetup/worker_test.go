@@ -630,6 +630,63 @@ func TestSettingsThatTheBackEndRefusesAreReadAnew(t *testing.T) {
 	})
 }
 
+// following is an initialiser that follows the settings.
+type following struct {
+	containersetup.Initialiser
+	refuse   int // so many times
+	settings []facade.ContainerManagerConfig
+}
+
+func (f *following) WithSettings(settings facade.ContainerManagerConfig) (containersetup.Initialiser, error) {
+	f.settings = append(f.settings, settings)
+	if len(f.settings) <= f.refuse {
+		return nil, errors.NotValidf("channel")
+	}
+	return f.Initialiser, nil
+}
+
+func TestInitialiserFollowsTheSettings(t *testing.T) {
+	story(t, func(w *world) {
+		w.machine.SetManagerConfig(lxd, facade.ContainerManagerConfig{"channel": "5.0/stable"})
+		backend := w.config.Backends[lxd]
+		f := &following{Initialiser: backend.Initialiser, refuse: 2}
+		backend.Initialiser = f
+		w.config.Backends[lxd] = backend
+		w.start()
+		w.ask("0/lxd/0")
+		w.after(time.Minute)
+		if n := w.count("ContainerManagerConfig"); n != 3 {
+			t.Errorf("the settings were read %d times, want once more after each refusal", n)
+		}
+		if len(f.settings) != 3 || f.settings[2]["channel"] != "5.0/stable" {
+			t.Errorf("it was given %v", f.settings)
+		}
+		if n := w.host.Initialisations(lxd); n != 1 || w.count("Acquire") != 1 {
+			t.Errorf("prepared %d times, with the lock taken %d times", n, w.count("Acquire"))
+		}
+	})
+}
+
+func TestInitialiserThatCannotFollowTheSettingsGivesTheTypeUp(t *testing.T) {
+	story(t, func(w *world) {
+		backend := w.config.Backends[lxd]
+		backend.Initialiser = unsupportedSettings{backend.Initialiser}
+		w.config.Backends[lxd] = backend
+		w.start()
+		w.ask("0/lxd/0")
+		w.told("0/lxd/0", facade.ContainerError, "that channel")
+		if w.count("Initialise") != 0 {
+			t.Error("the host was changed")
+		}
+	})
+}
+
+type unsupportedSettings struct{ containersetup.Initialiser }
+
+func (unsupportedSettings) WithSettings(facade.ContainerManagerConfig) (containersetup.Initialiser, error) {
+	return nil, errors.NotSupportedf("that channel")
+}
+
 func TestKillReturnsWithinASecondWhateverGoesOn(t *testing.T) {
 	for _, method := range []string{
 		"SupportedContainers", "WatchAllContainers", "Containers", "ContainerManagerConfig", "Acquire", "Initialise",

@@ -18,6 +18,16 @@ type Initialiser interface {
 	Initialise(ctx context.Context) error
 }
 
+// SettingsInitialiser is an optional interface of an [Initialiser] that has the
+// controller's settings to follow, such as where packages come from.
+type SettingsInitialiser interface {
+	// WithSettings returns an initialiser that prepares the machine by the
+	// settings, and changes nothing by itself. errors.NotValid says that they
+	// are wrong, and has them read again; errors.NotSupported gives the type
+	// up. It is called before every attempt.
+	WithSettings(settings facade.ContainerManagerConfig) (Initialiser, error)
+}
+
 // InstanceID is a back end's own name for an instance.
 type InstanceID string
 
