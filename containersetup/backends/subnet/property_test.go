@@ -1,6 +1,7 @@
 package subnet_test
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,10 +14,15 @@ import (
 	"github.com/sutler-dev/sutler/containersetup/backends/subnet"
 )
 
+var seedFlag = flag.Uint64("seed", 0, "replays the random tests of this seed")
+
 // randomly returns a source of numbers that a failing test can be repeated with.
 func randomly(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("replay with -run %s -seed %d", t.Name(), seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
