@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/juju/errors"
 )
@@ -23,17 +25,21 @@ type Commands interface {
 	// Run runs a command to its end and returns what it printed. The error is
 	// errors.NotFound when there is no such program, errors.Timeout when its
 	// deadline passed, the context's own when that ended, and an *[ExitError]
-	// when it ran and failed; then the output is there, too.
+	// when it ran and failed; in the last three cases the output up to then is
+	// there, too. A read-only command that prints more than an [Output] has room
+	// for is an error: what is read from a part of it would be wrong.
 	Run(ctx context.Context, cmd Command) (Output, error)
 }
 
-// Files reads and writes files, by absolute names.
+// Files reads and writes files, by absolute names; others, and malformed patterns, are
+// errors.NotValid. What is begun is completed, also when the context ends.
 type Files interface {
 	// ReadFile returns a file's content, or errors.NotFound.
 	ReadFile(ctx context.Context, name string) ([]byte, error)
 	// WriteFile puts a file in place as a whole, and makes the directories above
-	// it that are missing. One that is there keeps its owner and its
-	// permissions; perm is for a new one.
+	// it that are missing, for those to enter who may read the file. One that is
+	// there keeps its owner (if this process is root) and its permissions; perm
+	// is for a new one. A link stays, and what it leads to is written.
 	WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error
 	// Remove removes a file, or an empty directory. One that is not there is
 	// success.
@@ -45,12 +51,16 @@ type Files interface {
 // Locks looks at locks of files.
 type Locks interface {
 	// LockHolder returns the process that has a POSIX lock on the file, or nil
-	// when nobody has one or there is no such file. It takes no lock.
+	// when nobody has one or there is no such file. It takes no lock. It must not
+	// be asked about a file that this process itself has locked: it does not see
+	// such a lock, and the kernel drops it.
 	LockHolder(ctx context.Context, name string) (*Process, error)
 }
 
 // Process is one that runs on the host.
 type Process struct {
+	// PID is its number; 0 for one that cannot be seen from here, such as one in
+	// another container.
 	PID int
 	// Name is its program's; empty where it cannot be told.
 	Name string
@@ -58,7 +68,10 @@ type Process struct {
 
 // String returns the name and the number.
 func (p Process) String() string {
-	if p.Name == "" {
+	switch {
+	case p.PID == 0:
+		return "a process that cannot be seen from here"
+	case p.Name == "":
 		return "process " + strconv.Itoa(p.PID)
 	}
 	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
@@ -127,7 +140,10 @@ func plain(word string) bool {
 	return word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-") == ""
 }
 
-// Output is what a command printed, a mebibyte of each at most.
+// maxOutput is how much of each output of a command is kept.
+const maxOutput = 1 << 20
+
+// Output is what a command printed: the first mebibyte of each.
 type Output struct {
 	Stdout, Stderr []byte
 }
@@ -173,18 +189,22 @@ func ExitCode(err error) (int, bool) {
 }
 
 // lastLine is what an error tells of what a command printed.
-func lastLine(o Output) string {
-	for _, text := range [][]byte{o.Stderr, o.Stdout} {
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if line := strings.TrimSpace(lines[len(lines)-1]); line != "" {
-			return cut(strings.Map(printable, line), 300)
+func lastLine(stderr, stdout []byte) string {
+	for _, text := range [][]byte{stderr, stdout} {
+		// A carriage return is how a line of progress is written over.
+		lines := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' || r == '\r' })
+		for _, line := range slices.Backward(lines) {
+			if line = strings.TrimSpace(strings.Map(printable, line)); line != "" {
+				return cut(line, 300)
+			}
 		}
 	}
 	return ""
 }
 
+// printable keeps what could move a terminal's cursor, or hide other text, out of logs.
 func printable(r rune) rune {
-	if r < ' ' || r == 0x7f {
+	if !unicode.IsPrint(r) {
 		return ' '
 	}
 	return r

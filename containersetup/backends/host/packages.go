@@ -16,14 +16,20 @@ type PackageManager interface {
 	Name() string
 	// Version returns that of an installed package, or errors.NotFound.
 	Version(ctx context.Context, name string) (string, error)
+	// List returns the names of all packages that are there, sorted; also of
+	// those whose installation was cut short. An installation whose end nobody
+	// saw added what is in the list then and was not in it before.
+	List(ctx context.Context) ([]string, error)
 	// Install installs packages that are missing, with what they need, and
-	// returns what was added. It asks no questions, and waits for whoever has
-	// the package manager's lock as long as ctx lasts; then the error is
-	// errors.Timeout and names who. What was added before it failed is
-	// returned, too.
+	// returns what was added, sorted. It asks no questions, removes nothing, and
+	// waits for whoever has the package manager's lock as long as ctx lasts; then
+	// the error is errors.Timeout and names who. What was added before it failed
+	// is returned, too. A snap's bases are not told, since snapd shares them and
+	// minds them itself. A name that is none is errors.NotValid.
 	Install(ctx context.Context, packages ...Package) (added []string, err error)
-	// Remove takes packages away, with their configuration. One that is not
-	// there is success.
+	// Remove takes packages away, with their configuration and data. One that is
+	// not there is success; one that another package has come to need stays, and
+	// the error names it. It waits as Install does.
 	Remove(ctx context.Context, names ...string) error
 }
 
@@ -39,18 +45,24 @@ type Package struct {
 // mirror takes minutes.
 const installTimeout = 30 * time.Minute
 
+// lowercase is what names of packages are made of, but for punctuation.
+const lowercase = "abcdefghijklmnopqrstuvwxyz0123456789"
+
 // lockPoll is how often a held lock is looked at.
 const lockPoll = time.Second
 
 // Packages returns the package manager of the host: snap on Ubuntu, apt on what comes
 // from Debian, errors.NotSupported elsewhere.
 func Packages(ctx context.Context, h Host, clk clock.Clock) (PackageManager, error) {
+	if clk == nil {
+		return nil, errors.NotValidf("nil Clock")
+	}
 	id, like, err := system(ctx, h)
 	switch {
 	case err != nil:
 		return nil, err
 	case id == "ubuntu":
-		return snap{h}, nil
+		return snap{h, clk}, nil
 	case id == "debian", slices.Contains(like, "debian"):
 		return apt{h, clk}, nil
 	}
@@ -79,5 +91,5 @@ func system(ctx context.Context, h Files) (id string, like []string, err error) 
 		}
 		return id, like, nil
 	}
-	return "unknown", nil, nil
+	return "", nil, errors.NotSupportedf("installing packages on a system without os-release")
 }

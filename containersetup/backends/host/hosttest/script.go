@@ -1,5 +1,3 @@
-// Package hosttest has a machine for tests: its files are in memory, its commands are
-// answered from a script, and everything that is done to it is recorded in order.
 package hosttest
 
 import (
@@ -43,8 +41,8 @@ type handler struct {
 // [Host.CrashAfter] allowed.
 const ErrCrashed = errors.ConstError("the host crashed")
 
-// On has commands answered that begin with the words; "*" is for any one word. Of those
-// that fit, the one that was added last answers.
+// On has commands answered that begin with the words; "*" is for any one word, and no
+// words are for any command. Of those that fit, the one that was added last answers.
 func (h *Host) On(answer Handler, words ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,14 +56,18 @@ func Print(text string) Handler {
 	}
 }
 
-// Exit returns a handler that prints a text to standard error and exits with a code.
+// Exit returns a handler that prints a text to standard error and exits with a code; the
+// error tells the text's last line, as that of a real host does.
 func Exit(code int, text string) Handler {
 	return func(_ context.Context, cmd host.Command) (host.Output, error) {
-		return host.Output{Stderr: []byte(text)}, &host.ExitError{Program: cmd.Args[0], Code: code, Message: text}
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		message := strings.TrimSpace(lines[len(lines)-1])
+		return host.Output{Stderr: []byte(text)}, &host.ExitError{Program: cmd.Args[0], Code: code, Message: message}
 	}
 }
 
-// SetFile puts a file there, unrecorded.
+// SetFile puts a file there, unrecorded and whether crashed or not. A new one can be read
+// by everybody.
 func (h *Host) SetFile(name, content string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +158,7 @@ func (h *Host) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
 		return host.Output{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return host.Output{}, errors.Annotate(err, cmd.Args[0])
+		return host.Output{}, errors.Annotate(err, cmd.Args[0]) // unrecorded: it was not begun
 	}
 	verb := "run "
 	if cmd.ReadOnly {
@@ -191,6 +193,10 @@ func (h handler) fits(args []string) bool {
 
 // ReadFile is part of host.Files.
 func (h *Host) ReadFile(_ context.Context, name string) ([]byte, error) {
+	name, err := absolute(name)
+	if err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.step("look "+name, false); err != nil {
@@ -205,8 +211,9 @@ func (h *Host) ReadFile(_ context.Context, name string) ([]byte, error) {
 
 // WriteFile is part of host.Files.
 func (h *Host) WriteFile(_ context.Context, name string, data []byte, perm fs.FileMode) error {
-	if !filepath.IsAbs(name) {
-		return errors.NotValidf("file name %q", name)
+	name, err := absolute(name)
+	if err != nil {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,10 +226,14 @@ func (h *Host) WriteFile(_ context.Context, name string, data []byte, perm fs.Fi
 
 // Remove is part of host.Files.
 func (h *Host) Remove(_ context.Context, name string) error {
+	name, err := absolute(name)
+	if err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.files[name]; !ok {
-		return nil
+		return h.step("look "+name, false)
 	}
 	if err := h.step("remove "+name, true); err != nil {
 		return err
@@ -234,6 +245,12 @@ func (h *Host) Remove(_ context.Context, name string) error {
 
 // Glob is part of host.Files.
 func (h *Host) Glob(_ context.Context, pattern string) ([]string, error) {
+	if _, err := absolute(pattern); err != nil {
+		return nil, err
+	}
+	if _, err := filepath.Match(pattern, ""); err != nil {
+		return nil, errors.NotValidf("pattern %q", pattern)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.step("look "+pattern, false); err != nil {
@@ -241,11 +258,7 @@ func (h *Host) Glob(_ context.Context, pattern string) ([]string, error) {
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(h.files)) {
-		ok, err := filepath.Match(pattern, name)
-		if err != nil {
-			return nil, errors.NotValidf("pattern %q", pattern)
-		}
-		if ok {
+		if ok, err := filepath.Match(pattern, name); ok && err == nil {
 			names = append(names, name)
 		}
 	}
@@ -254,6 +267,10 @@ func (h *Host) Glob(_ context.Context, pattern string) ([]string, error) {
 
 // LockHolder is part of host.Locks.
 func (h *Host) LockHolder(_ context.Context, name string) (*host.Process, error) {
+	name, err := absolute(name)
+	if err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.step("look lock "+name, false); err != nil {
@@ -263,6 +280,14 @@ func (h *Host) LockHolder(_ context.Context, name string) (*host.Process, error)
 		return &holder, nil
 	}
 	return nil, nil
+}
+
+// absolute returns a name in its shortest form, or errors.NotValid.
+func absolute(name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", errors.NotValidf("file name %q (want an absolute one)", name)
+	}
+	return filepath.Clean(name), nil
 }
 
 // String keeps contents of files out of logs.
