@@ -1,0 +1,50 @@
+package plantest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sutler-dev/sutler/containersetup/backends/hostnet/internal/plan"
+)
+
+// Program skips the test where a program is not installed. With "network" in the
+// variable SUTLER_REQUIRE (a list with commas) it fails the test instead.
+func Program(t testing.TB, name, debian string) {
+	t.Helper()
+	_, err := exec.LookPath(name)
+	if err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "network") {
+		t.Fatalf("SUTLER_REQUIRE has network, but %s is missing (on Debian: apt-get install %s)", name, debian)
+	}
+	t.Skipf("%s is missing (on Debian: apt-get install %s)", name, debian)
+}
+
+// Put writes files below a folder that stands for the root of a host.
+func Put(t testing.TB, root string, files []plan.File) {
+	t.Helper()
+	for _, f := range files {
+		name := filepath.Join(root, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Run runs a program and returns what it printed; the test fails when it does.
+func Run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput() //nolint:gosec // a test's own words
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
