@@ -67,6 +67,15 @@ func refused(err error) bool {
 	return errors.As(err, &refusal)
 }
 
+// ofAnother takes the kind away from errors.NotFound when what was to be changed is
+// there: then it is something else that it refers to, such as a device's network.
+func ofAnother(err error) error {
+	if errors.Is(err, errors.NotFound) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
 // oneLine makes LXD's message fit for an error.
 func oneLine(message string) string {
 	// Far more than is kept, and little enough to be worked on.

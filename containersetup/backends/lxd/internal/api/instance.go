@@ -220,13 +220,18 @@ type InstancePatch struct {
 }
 
 // PatchInstance changes a part of an instance. It returns [ErrChanged] as
-// PutInstance does.
+// PutInstance does, and errors.NotFound when there is none.
 func (c *Client) PatchInstance(ctx context.Context, name string, patch InstancePatch, etag string) error {
 	path, err := instancePath(name)
 	if err != nil {
 		return err
 	}
-	body := map[string]any{}
+	now, _, err := c.Instance(ctx, name)
+	if err != nil {
+		return err
+	}
+	// LXD 5.0 forgets the description that it is not told again.
+	body := map[string]any{"description": now.Description}
 	if patch.Config != nil {
 		body["config"] = patch.Config
 	}
@@ -243,6 +248,7 @@ func (c *Client) PatchInstance(ctx context.Context, name string, patch InstanceP
 		etag:    etag,
 		configs: []map[string]string{patch.Config},
 	})
+	err = ofAnother(err)
 	return errors.Annotatef(err, "changing instance %q", name)
 }
 

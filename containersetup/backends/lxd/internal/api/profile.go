@@ -70,5 +70,10 @@ func (c *Client) PutProfile(ctx context.Context, profile Profile, etag string) e
 		etag:    etag,
 		configs: []map[string]string{profile.Config},
 	})
+	if errors.Is(err, errors.NotFound) {
+		if _, _, look := c.Profile(ctx, profile.Name); look == nil {
+			err = ofAnother(err)
+		}
+	}
 	return errors.Annotatef(err, "changing profile %q", profile.Name)
 }

@@ -267,7 +267,7 @@ func (f *Fake) getProfile(r *http.Request, _ []byte) reply {
 	name := r.PathValue("name")
 	p := f.state.profiles[name]
 	if p == nil {
-		return refuse(http.StatusNotFound, "Profile not found")
+		return refuse(http.StatusNotFound, "Fetch profile: Profile not found")
 	}
 	return reply{etag: p.etag(), data: map[string]any{
 		"name": name, "description": p.description, "config": p.config, "devices": p.devices,
@@ -295,8 +295,8 @@ func (f *Fake) putProfile(r *http.Request, body []byte) reply {
 	if err := checkConfig(put.Config); err != nil {
 		return refuse(http.StatusInternalServerError, "%v", err)
 	}
-	if err := f.checkDevices(put.Devices); err != nil {
-		return refuse(http.StatusInternalServerError, "%v", err)
+	if code, err := f.checkDevices(put.Devices); err != nil {
+		return refuse(code, "%v", err)
 	}
 	// All that an instance has by profiles it must still have.
 	before := *p

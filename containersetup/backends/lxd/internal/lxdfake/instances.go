@@ -31,35 +31,47 @@ func checkConfig(config map[string]string) error {
 	return nil
 }
 
-// checkDevices refuses devices that refer to what is not there.
-func (f *Fake) checkDevices(devices api.Devices) error {
+// checkDevices refuses devices that refer to what is not there, with a code for
+// where there is no operation. A pool is not looked for before an instance needs it.
+func (f *Fake) checkDevices(devices api.Devices) (int, error) {
 	for _, name := range names(devices) {
 		d := devices[name]
 		switch d["type"] {
 		case "nic":
 			if network := d["network"]; network != "" && (f.state.networks[network] == nil || !f.state.networks[network].managed) {
-				return says("Device validation failed for %q: Failed loading device %q: Failed to load network %q for project %q: Network not found",
+				return http.StatusNotFound, says("Device validation failed for %q: Failed loading device %q: Failed to load network %q for project %q: Network not found",
 					name, name, network, "default")
 			}
-		case "disk":
-			if pool := d["pool"]; pool != "" && f.state.pools[pool] == nil {
-				return says("Device validation failed for %q: Failed to get storage pool %q: Storage pool not found", name, pool)
-			}
-		case "none", "proxy", "unix-char", "unix-block", "usb", "gpu":
+		case "disk", "none", "proxy", "unix-char", "unix-block", "usb", "gpu":
 		default:
-			return says("Device validation failed for %q: Unsupported device type", name)
+			return http.StatusInternalServerError, says("Device validation failed for %q: Unsupported device type", name)
+		}
+	}
+	return 0, nil
+}
+
+// checkType refuses devices of a type that there is none of.
+func checkType(devices api.Devices) error {
+	for _, name := range names(devices) {
+		switch kind := devices[name]["type"]; kind {
+		case "nic", "disk", "none", "proxy", "unix-char", "unix-block", "usb", "gpu":
+		default:
+			return says("Invalid device type %s", kind)
 		}
 	}
 	return nil
 }
 
-func hasRoot(devices api.Devices) bool {
+func hasRoot(devices api.Devices) bool { return rootPool(devices) != "" }
+
+// rootPool is the pool of the root disk.
+func rootPool(devices api.Devices) string {
 	for _, d := range devices {
 		if d["type"] == "disk" && d["path"] == "/" {
-			return true
+			return d["pool"]
 		}
 	}
-	return false
+	return ""
 }
 
 func (f *Fake) instanceJSON(name string) map[string]any {
@@ -169,14 +181,20 @@ func (f *Fake) postInstance(_ *http.Request, body []byte) reply {
 			}
 			_, devices := f.state.expand(i)
 			err := checkConfig(i.config)
+			if err == nil {
+				err = checkType(i.devices)
+			}
+			_, bad := f.checkDevices(devices)
 			switch {
 			case err != nil:
 			case f.state.instances[name] != nil:
 				err = says(`Add instance info to the database: This "instances" entry already exists`)
-			case f.checkDevices(devices) != nil:
-				err = says("Failed initialising instance: Invalid devices: %w", f.checkDevices(devices))
+			case bad != nil:
+				err = says("Failed initialising instance: Invalid devices: %w", bad)
 			case !hasRoot(devices):
 				err = says("Failed initialising instance: Failed getting root disk: No root device could be found")
+			case f.state.pools[rootPool(devices)] == nil:
+				err = says("Failed initialising instance: Failed loading storage pool: Storage pool not found")
 			}
 			if err != nil {
 				return says("Failed creating instance record: %w", err)
@@ -236,7 +254,8 @@ func (f *Fake) putInstance(r *http.Request, body []byte) reply {
 		after := *i
 		after.description, after.config, after.devices = put.Description, clone(put.Config), cloneDevices(put.Devices)
 		after.profiles, after.ephemeral = append([]string{}, put.Profiles...), put.Ephemeral
-		return nil, f.update(i, after)
+		_, err := f.update(i, after)
+		return nil, err
 	}}
 }
 
@@ -249,14 +268,16 @@ func (f *Fake) patchInstance(r *http.Request, body []byte) reply {
 		return refusal
 	}
 	var patch struct {
-		Config   map[string]string
-		Devices  api.Devices
-		Profiles []string
+		Description string
+		Config      map[string]string
+		Devices     api.Devices
+		Profiles    []string
 	}
 	if bad, ok := parse(body, &patch); !ok {
 		return bad
 	}
 	after := *i
+	after.description = patch.Description // LXD 5.0 does not keep it
 	after.config, after.devices = clone(i.config), cloneDevices(i.devices)
 	maps.Copy(after.config, patch.Config)
 	maps.DeleteFunc(after.config, func(_, value string) bool { return value == "" })
@@ -264,26 +285,26 @@ func (f *Fake) patchInstance(r *http.Request, body []byte) reply {
 	if patch.Profiles != nil {
 		after.profiles = patch.Profiles
 	}
-	if err := f.update(i, after); err != nil {
-		return refuse(http.StatusInternalServerError, "%v", err)
+	if code, err := f.update(i, after); err != nil {
+		return refuse(code, "%v", err)
 	}
 	return reply{data: struct{}{}}
 }
 
 // update replaces what is there, if it may be so.
-func (f *Fake) update(i *instanceState, after instanceState) error {
+func (f *Fake) update(i *instanceState, after instanceState) (int, error) {
 	if err := checkConfig(after.config); err != nil {
-		return says("Invalid config: %w", err)
+		return http.StatusInternalServerError, says("Invalid config: %w", err)
 	}
 	_, devices := f.state.expand(&after)
-	if err := f.checkDevices(devices); err != nil {
-		return says("Invalid devices: %w", err)
+	if code, err := f.checkDevices(devices); err != nil {
+		return code, says("Invalid devices: %w", err)
 	}
 	if !hasRoot(devices) {
-		return says("Invalid devices: Failed detecting root disk device: No root device could be found")
+		return http.StatusInternalServerError, says("Invalid devices: Failed detecting root disk device: No root device could be found")
 	}
 	*i = after
-	return nil
+	return 0, nil
 }
 
 func (f *Fake) putInstanceState(r *http.Request, body []byte) reply {
