@@ -96,12 +96,12 @@ func (a apt) Install(ctx context.Context, packages ...Package) (added []string, 
 	if err != nil {
 		return nil, err
 	}
-	if len(missing(all, names)) == 0 {
+	if names = missing(all, names); len(names) == 0 {
 		return nil, nil
 	}
 	added, err = a.install(ctx, names)
 	slices.Sort(added)
-	return slices.Compact(added), errors.Annotatef(err, "installing %s", strings.Join(missing(all, names), ", "))
+	return slices.Compact(added), errors.Annotatef(err, "installing %s", strings.Join(names, ", "))
 }
 
 func missing(all map[string]deb, names []string) []string {
@@ -123,8 +123,11 @@ func (a apt) install(ctx context.Context, names []string) (added []string, err e
 	}
 	more, err := a.repair(ctx)
 	added = append(added, more...)
-	if err != nil {
+	if _, ran := ExitCode(err); ran {
 		return added, errors.Annotate(err, "completing what was begun earlier")
+	}
+	if err != nil {
+		return added, err
 	}
 	err = install()
 	if code, ran := ExitCode(err); !ran || code != 100 {
@@ -271,7 +274,7 @@ func (a apt) Remove(ctx context.Context, names ...string) error {
 	if _, ran := ExitCode(err); ran && len(left) > 0 {
 		err = errors.Annotatef(err, "%s stayed, as other packages may need it now", strings.Join(left, ", "))
 	}
-	return errors.Annotatef(err, "removing %s", strings.Join(there, ", "))
+	return errors.Annotatef(err, "removing %s", strings.Join(names, ", "))
 }
 
 // debName returns errors.NotValid for what apt and dpkg would take for anything but the
