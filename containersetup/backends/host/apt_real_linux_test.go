@@ -184,8 +184,9 @@ func realDpkg(t *testing.T) host.PackageManager {
 	return packages
 }
 
-// build makes a package of the test's own, and returns its file.
-func build(t *testing.T, name, control, postinst string) string {
+// build makes a package of the test's own, and returns its file. A script cannot run in a
+// folder without a shell, so one that has any cannot be completed.
+func build(t *testing.T, name, control string, script bool) string {
 	t.Helper()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "tree", "DEBIAN")
@@ -194,10 +195,13 @@ func build(t *testing.T, name, control, postinst string) string {
 	}
 	text := fmt.Sprintf("Package: %s\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: for a test\n%s", name, control)
 	at(t, text, folder, "control")
-	script := at(t, "#!/bin/sh\n"+postinst+"\n", folder, "postinst")
-	// dpkg-deb is particular about them, whatever the umask.
-	for name, mode := range map[string]os.FileMode{filepath.Dir(folder): 0o755, folder: 0o755, script: 0o755} {
-		if err := os.Chmod(name, mode); err != nil {
+	// dpkg-deb is particular about permissions, whatever the umask.
+	public := []string{filepath.Dir(folder), folder}
+	if script {
+		public = append(public, at(t, "#!/bin/sh\nexit 3\n", folder, "postinst"))
+	}
+	for _, name := range public {
+		if err := os.Chmod(name, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -211,7 +215,7 @@ func build(t *testing.T, name, control, postinst string) string {
 func TestRealDpkgLeavesWhatOthersNeed(t *testing.T) {
 	packages := realDpkg(t)
 	const ours, theirs = "sutler-test-ours", "sutler-test-theirs"
-	for _, file := range []string{build(t, ours, "", "true"), build(t, theirs, "Depends: "+ours+"\n", "true")} {
+	for _, file := range []string{build(t, ours, "", false), build(t, theirs, "Depends: "+ours+"\n", false)} {
 		if _, err := machine().Run(t.Context(), host.Do("dpkg", "--install", file)); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +245,7 @@ func TestRealDpkgLeavesWhatOthersNeed(t *testing.T) {
 func TestRealDpkgThatCannotCompleteSaysSo(t *testing.T) {
 	packages := realDpkg(t)
 	const broken = "sutler-test-broken"
-	if _, err := machine().Run(t.Context(), host.Do("dpkg", "--unpack", build(t, broken, "", "exit 3"))); err != nil {
+	if _, err := machine().Run(t.Context(), host.Do("dpkg", "--unpack", build(t, broken, "", true))); err != nil {
 		t.Fatal(err)
 	}
 	added, err := packages.Install(t.Context(), host.Package{Name: "hello"})
