@@ -42,9 +42,24 @@ func Put(t testing.TB, root string, files []plan.File) {
 // Run runs a program and returns what it printed; the test fails when it does.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput() //nolint:gosec // a test's own words
+	out, err := try(t, name, args)
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
-	return string(out)
+	return out
+}
+
+// Refuses runs a program that is to fail, and returns what it printed.
+func Refuses(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := try(t, name, args)
+	if err == nil {
+		t.Fatalf("%s %s: no error\n%s", name, strings.Join(args, " "), out)
+	}
+	return out
+}
+
+func try(t testing.TB, name string, args []string) (string, error) {
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput() //nolint:gosec // a test's own words
+	return string(out), err
 }
