@@ -233,6 +233,9 @@ func restoreChanges(before, now kernel.State, containers []string, bridgings []b
 		wanted[r.Key()] = true
 		over := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return h.Link != "" && !there[h.Link] })
 		if !over && !routes[r.Key()] {
+			for _, rest := range remains(r, now.Routes) {
+				add(kernel.Change{Verb: kernel.RemoveRoute, Route: rest})
+			}
 			add(kernel.Change{Verb: kernel.AddRoute, Route: r})
 		}
 	}
@@ -250,6 +253,20 @@ func restoreChanges(before, now kernel.State, containers []string, bridgings []b
 		}
 	}
 	return append(out, last...)
+}
+
+// remains returns what is left of a route over several links when one of them went: IPv6
+// keeps the others, and takes the whole for there already.
+func remains(r kernel.Route, now []kernel.Route) []kernel.Route {
+	var out []kernel.Route
+	for _, rest := range now {
+		same := rest.Dst == r.Dst && rest.From == r.From && rest.Table == r.Table && rest.Metric == r.Metric && rest.TOS == r.TOS
+		some := len(rest.Hops) < len(r.Hops) && !slices.ContainsFunc(rest.Hops, func(h kernel.Hop) bool { return !slices.Contains(r.Hops, h) })
+		if same && some {
+			out = append(out, rest)
+		}
+	}
+	return out
 }
 
 // protocolRA is of routes that a router made known.

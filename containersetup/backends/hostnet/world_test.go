@@ -3,6 +3,7 @@ package hostnet
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -53,6 +54,7 @@ func (l *logs) String() string {
 
 func newWorld(t *testing.T, change ...func(*BridgerConfig)) *world {
 	t.Helper()
+	t.Parallel()
 	w := &world{Net: nettest.New(t), log: &logs{}}
 	w.config = BridgerConfig{
 		Host:      host.New(host.Config{Prefix: w.Host.Prefix()}),
@@ -230,5 +232,24 @@ func (w *world) wantSame(t *testing.T, before string) {
 			return
 		}
 	}
-	t.Fatalf("is now\n%s\nwas\n%s\nlog\n%s", now, before, w.log)
+	t.Fatalf("it differs:\n%s\nlog\n%s", difference(before, now), w.log)
+}
+
+// difference returns the lines of which one of two texts has fewer.
+func difference(before, now string) string {
+	count := map[string]int{}
+	for _, line := range strings.Split(now, "\n") {
+		count[line]++
+	}
+	for _, line := range strings.Split(before, "\n") {
+		count[line]--
+	}
+	var out []string
+	for line, n := range count {
+		if n != 0 {
+			out = append(out, fmt.Sprintf("%+d %s", n, line))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
 }

@@ -123,7 +123,20 @@ func newNamespace(t testing.TB, name string) Namespace {
 		}
 	})
 	ns.Do(t, "ip", "link", "set", "lo", "up")
+	// Whether somebody else has an address already is looked for in no test but those
+	// that ask for it: it takes two seconds for every device.
+	ns.DetectDuplicates(t, false)
 	return ns
+}
+
+// DetectDuplicates has IPv6 look, or not look, for others who have an address, on every
+// device that is made from now on. It does not in a namespace that is new.
+func (ns Namespace) DetectDuplicates(t testing.TB, on bool) {
+	t.Helper()
+	value := map[bool]string{true: "1", false: "0"}[on]
+	for _, conf := range []string{"all", "default"} {
+		ns.Do(t, "sh", "-c", "echo "+value+" > /proc/sys/net/ipv6/conf/"+conf+"/accept_dad")
+	}
 }
 
 // Prefix stands before a command that is to run in the namespace. It sees the
