@@ -67,12 +67,12 @@ func TestFakeAnswersAsLXDDoes(t *testing.T) {
 	fake.AddImage("tiny", tiny)
 	invented := story(t, newClient(t, fake.Socket()))
 
-	real := story(t, newClient(t, lxdtest.Private(t).Socket))
-	if diff := cmp.Diff(real, invented); diff != "" {
+	lxd := story(t, newClient(t, lxdtest.Private(t).Socket))
+	if diff := cmp.Diff(lxd, invented); diff != "" {
 		t.Errorf("LXD (-) and the fake (+) differ:\n%s", diff)
 	}
 	if testing.Verbose() {
-		t.Log("\n" + strings.Join(real, "\n"))
+		t.Log("\n" + strings.Join(lxd, "\n"))
 	}
 }
 
@@ -269,7 +269,7 @@ func story(t *testing.T, c *api.Client) []string {
 	})
 	outcome("state", err)
 	eth0 := state.Network["eth0"]
-	tell("%s, process %v, memory %v, MAC as configured: %v, MTU %d, other end %v, %s, %s", state.Status, state.PID > 0, state.Memory.Usage > 0,
+	tell("%s, process %v, MAC as configured: %v, MTU %d, other end %v, %s, %s", state.Status, state.PID > 0,
 		eth0.HWAddr != "" && eth0.HWAddr == instance.Config["volatile.eth0.hwaddr"], eth0.MTU, eth0.HostName != "", eth0.State, eth0.Type)
 	for _, a := range addresses(state) {
 		tell("address in the bridge's subnet: %v, netmask %s, scope %s", netip.MustParsePrefix("10.199.7.0/24").Contains(netip.MustParseAddr(a.Address)), a.Netmask, a.Scope)
@@ -278,7 +278,7 @@ func story(t *testing.T, c *api.Client) []string {
 	outcome("profile without a root disk", c.PutProfile(ctx, api.Profile{Name: "default"}, ""))
 
 	// Changes.
-	instance, etag, err = c.Instance(ctx, "c1")
+	_, etag, err = c.Instance(ctx, "c1")
 	have("instance", err)
 	outcome("patch", c.PatchInstance(ctx, "c1", api.InstancePatch{Config: map[string]string{"user.colour": "red"}}, etag))
 	outcome("patch with an old ETag", c.PatchInstance(ctx, "c1", api.InstancePatch{Config: map[string]string{"user.colour": "blue"}}, etag))

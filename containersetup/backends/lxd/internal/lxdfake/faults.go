@@ -3,7 +3,6 @@ package lxdfake
 import (
 	"context"
 	"path"
-	"sync"
 )
 
 type faultKind int
@@ -25,6 +24,14 @@ type fault struct {
 	code            int
 	text            string
 	release         chan struct{} // of those that hang
+}
+
+// letGo ends a fault. The mutex is held.
+func (x *fault) letGo() {
+	if x.release != nil && x.times != 0 {
+		close(x.release)
+	}
+	x.times = 0
 }
 
 func matches(method, pattern string, r Request) bool {
@@ -106,12 +113,11 @@ func (f *Fake) hang(kind faultKind, method, pattern string) func() {
 	f.t.Helper()
 	x := &fault{kind: kind, method: method, pattern: pattern, times: -1, release: make(chan struct{})}
 	f.add(x)
-	return sync.OnceFunc(func() {
+	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		x.times = 0
-		close(x.release)
-	})
+		x.letGo()
+	}
 }
 
 // CrashAfter kills the daemon after n more requests that are not just questions:
@@ -128,10 +134,7 @@ func (f *Fake) ClearFaults() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.faults {
-		if x.release != nil && x.times != 0 {
-			close(x.release)
-		}
-		x.times = 0
+		x.letGo()
 	}
 	f.faults, f.crash = nil, 0
 }
