@@ -488,4 +488,3 @@ func TestAContainerUnderTheBridgeReachesTheNeighbour(t *testing.T) {
 	inside.MustReach(t, "10.1.0.1", "10.1.0.5")
 	w.Neighbour.MustReach(t, "10.1.0.77")
 }
-

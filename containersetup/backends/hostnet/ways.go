@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/juju/errors"
 
@@ -156,16 +158,45 @@ func (b *Bridger) ifupdown(ctx context.Context, todo []bridging) (job, error) {
 	var devices, bridges []string
 	for _, t := range todo {
 		devices, bridges = append(devices, t.Device), append(bridges, t.Bridge)
+		for _, alias := range aliases(files, t.Device) {
+			// An alias is up and down by itself, and needs what it is one of.
+			devices, bridges = append(devices, alias), append(bridges, t.Bridge+strings.TrimPrefix(alias, t.Device))
+		}
 	}
-	// With force, since what was brought up by other means than ifup is to go down all
-	// the same.
+	// The device stays in the files, as one that has nothing but its bridge. With force,
+	// since what was brought up by other means than ifup is to go down all the same.
+	var ports []string
+	for _, t := range todo {
+		ports = append(ports, t.Device)
+	}
 	return job{
 		files:      changed,
-		before:     [][]string{b.tool("ifdown", "--force", devices...)},
-		after:      [][]string{b.tool("ifup", "", bridges...)},
-		undoBefore: [][]string{b.tool("ifdown", "--force", bridges...)},
+		before:     [][]string{b.tool("ifdown", "--force", reversed(devices)...)},
+		after:      [][]string{b.tool("ifup", "", append(slices.Clone(ports), bridges...)...)},
+		undoBefore: [][]string{b.tool("ifdown", "--force", append(reversed(bridges), ports...)...)},
 		undoAfter:  [][]string{b.tool("ifup", "", devices...)},
 	}, nil
+}
+
+func reversed(names []string) []string {
+	out := slices.Clone(names)
+	slices.Reverse(out)
+	return out
+}
+
+// aliases returns the names of a device's further addresses, as eth0:1, in the files'
+// order.
+func aliases(files []plan.File, device string) []string {
+	stanza := regexp.MustCompile(`(?m)^[ \t]*iface[ \t]+(` + regexp.QuoteMeta(device) + `:[^ \t\n]+)`)
+	var out []string
+	for _, f := range files {
+		for _, match := range stanza.FindAllSubmatch(f.Data, -1) {
+			if name := string(match[1]); !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }
 
 func (b *Bridger) tool(name, option string, interfaces ...string) []string {

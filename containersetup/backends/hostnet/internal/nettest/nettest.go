@@ -109,7 +109,18 @@ func newNamespace(t testing.TB, name string) Namespace {
 	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil { //nolint:noctx // a moment's work
 		t.Fatalf("network namespace: %v: %s", err, out)
 	}
+	// What runs behind Prefix has a resolv.conf of its own, which a DHCP client may
+	// write to.
+	own := "/etc/netns/" + name
+	if err := os.MkdirAll(own, 0o755); err != nil { //nolint:gosec // as ip wants it
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own+"/resolv.conf", nil, 0o644); err != nil { //nolint:gosec // as the real one
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
+		_ = os.RemoveAll(own)
+		_ = os.Remove("/etc/netns") // if it is the last
 		// What was started in it would keep it alive without a name.
 		out, _ := exec.Command("ip", "netns", "pids", name).Output() //nolint:noctx // a moment's work
 		for _, field := range strings.Fields(string(out)) {
