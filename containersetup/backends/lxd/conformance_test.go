@@ -27,8 +27,8 @@ func TestConformance(t *testing.T) {
 	daemon := lxdtest.Private(t)
 	backendtest.Run(t, func(t *testing.T) backendtest.Harness {
 		w := newWorld(t, daemon)
-		proxy := newLossy(t, daemon.Socket)
-		w.config.Socket = proxy.path
+		between := newProxy(t, daemon.Socket)
+		w.config.Socket = between.path
 		w.config.StopTimeout = 5 * time.Second
 		return backendtest.Harness{
 			Backend: w.backend(),
@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 			Initialised: func() int { return int(w.steps.n.Load()) },
 			HalfMake:    w.halfMake,
 			LoseReply: func(string) error {
-				proxy.lose.Store("POST /1.0/instances")
+				between.loseReply("POST /1.0/instances")
 				return nil
 			},
 			RestartDaemon: func() error {

@@ -64,7 +64,8 @@ type step struct {
 	Name string `json:"name"`
 	// Config is what it gets; for a configuration item, under "value".
 	Config map[string]string `json:"config,omitempty"`
-	// Before is the value of a configuration item that was there.
+	// Before is the value of a configuration item that was there; for a network, whether
+	// LXD had a table in the firewall.
 	Before string `json:"before,omitempty"`
 	// Added are the packages that an installation added.
 	Added []string `json:"added,omitempty"`

@@ -106,6 +106,9 @@ func (i *Initialiser) carryOut(ctx context.Context, s step) error {
 	if err != nil {
 		return err
 	}
+	if s.Kind == makeNetwork && !i.hasTable(ctx) {
+		s.Before = noTable
+	}
 	r.note(s)
 	if err := i.writeRecord(ctx, r); err != nil {
 		return err

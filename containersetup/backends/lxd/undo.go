@@ -78,7 +78,10 @@ func (i *Initialiser) undo(ctx context.Context, s step, mark string) error {
 		if err := unused("bridge", s.Name, n.UsedBy); err != nil {
 			return err
 		}
-		return orGone(client.DeleteNetwork(ctx, s.Name))
+		if err := orGone(client.DeleteNetwork(ctx, s.Name)); err != nil {
+			return err
+		}
+		return i.undoTable(ctx, s)
 	case addDevice:
 		return i.undoDevice(ctx, client, s)
 	case configureItem:
@@ -131,4 +134,27 @@ func unused(what, name string, by []string) error {
 		names = append(names[:5], "...")
 	}
 	return errors.NewNotYetAvailable(nil, what+" "+name+" is still used by "+strings.Join(names, ", "))
+}
+
+// noTable is what a step has that found no table of LXD's in the firewall.
+const noTable = "no table"
+
+// hasTable tells whether LXD has a table in the firewall.
+func (i *Initialiser) hasTable(ctx context.Context) bool {
+	_, err := i.config.Host.Run(ctx, host.Look("nft", "list", "table", "inet", "lxd"))
+	return err == nil
+}
+
+// undoTable removes LXD's table from the firewall, which LXD leaves behind empty, if it
+// came with the network. One with anything in it stays.
+func (i *Initialiser) undoTable(ctx context.Context, s step) error {
+	if s.Before != noTable {
+		return nil
+	}
+	out, err := i.config.Host.Run(ctx, host.Look("nft", "list", "table", "inet", "lxd"))
+	if err != nil || strings.Join(strings.Fields(string(out.Stdout)), " ") != "table inet lxd { }" {
+		return nil // none, or not ours to remove
+	}
+	_, err = i.config.Host.Run(ctx, host.Do("nft", "delete", "table", "inet", "lxd"))
+	return errors.Annotate(err, "removing LXD's empty firewall table")
 }

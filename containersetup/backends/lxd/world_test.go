@@ -137,23 +137,44 @@ func (w *world) started(broker *lxd.Broker, id string) container.StartResult {
 	return result
 }
 
-// lossy stands between a broker and the daemon, and loses answers when told to.
-type lossy struct {
+// proxy stands between a back end and the daemon.
+type proxy struct {
 	path   string
 	daemon string
-	lose   atomic.Value // string: the beginning of a request
+
+	mu sync.Mutex
+	// before and after are called with each request's first line, before it is passed on
+	// and once it was answered. What they return false for goes no further.
+	before, after func(line string) bool
 }
 
-// newLossy returns one that listens on a socket of its own.
-func newLossy(t *testing.T, daemon string) *lossy {
+// hook sets what is called with each request.
+func (p *proxy) hook(before, after func(line string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before, p.after = before, after
+}
+
+// loseReply loses the answer to the next request that begins so.
+func (p *proxy) loseReply(line string) {
+	var once sync.Once
+	p.hook(nil, func(got string) (passes bool) {
+		passes = true
+		if strings.HasPrefix(got, line) {
+			once.Do(func() { passes = false })
+		}
+		return passes
+	})
+}
+
+func newProxy(t *testing.T, daemon string) *proxy {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "lossy") //nolint:usetesting // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("/tmp", "proxy") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lossy{path: filepath.Join(dir, "s"), daemon: daemon}
-	l.lose.Store("")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", l.path)
+	p := &proxy{path: filepath.Join(dir, "s"), daemon: daemon}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", p.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +185,7 @@ func newLossy(t *testing.T, daemon string) *lossy {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { l.serve(conn) })
+			wg.Go(func() { p.serve(conn) })
 		}
 	})
 	t.Cleanup(func() {
@@ -172,21 +193,28 @@ func newLossy(t *testing.T, daemon string) *lossy {
 		wg.Wait()
 		_ = os.RemoveAll(dir)
 	})
-	return l
+	return p
 }
 
-func (l *lossy) serve(conn net.Conn) {
+func (p *proxy) serve(conn net.Conn) {
 	defer conn.Close()
-	daemon, err := (&net.Dialer{}).DialContext(context.Background(), "unix", l.daemon)
-	if err != nil {
-		return
-	}
-	defer daemon.Close()
+	p.mu.Lock()
+	before, after := p.before, p.after
+	p.mu.Unlock()
 	head := make([]byte, 64<<10)
 	n, err := conn.Read(head)
 	if err != nil {
 		return
 	}
+	line, _, _ := strings.Cut(string(head[:n]), "\r\n")
+	if before != nil && !before(line) {
+		return
+	}
+	daemon, err := (&net.Dialer{}).DialContext(context.Background(), "unix", p.daemon)
+	if err != nil {
+		return
+	}
+	defer daemon.Close()
 	if _, err := daemon.Write(head[:n]); err != nil {
 		return
 	}
@@ -196,12 +224,15 @@ func (l *lossy) serve(conn net.Conn) {
 		_, _ = io.Copy(daemon, conn)
 		_ = daemon.(*net.UnixConn).CloseWrite()
 	}()
-	if lose := l.lose.Load().(string); lose != "" && strings.HasPrefix(string(head[:n]), lose) {
-		l.lose.Store("")
-		_, _ = daemon.Read(head) // it has done its work
+	if n, err = daemon.Read(head); err != nil { // it has done its work
 		return
 	}
-	_, _ = io.Copy(conn, daemon)
+	if after != nil && !after(line) {
+		return
+	}
+	if _, err := conn.Write(head[:n]); err == nil {
+		_, _ = io.Copy(conn, daemon)
+	}
 	_ = conn.Close()
 	<-done
 }

@@ -103,8 +103,13 @@ func open(t testing.TB, state string) *Daemon {
 		state:   state,
 		scripts: scripts,
 	}
-	d.Host = host.New(host.Config{Prefix: []string{filepath.Join(scripts, "in-lxd"), "--state", state}})
+	d.Host = host.New(host.Config{Prefix: d.Prefix()})
 	return d
+}
+
+// Prefix stands before a command that is to run where the daemon is.
+func (d *Daemon) Prefix() []string {
+	return []string{filepath.Join(d.scripts, "in-lxd"), "--state", d.state}
 }
 
 func missing(t testing.TB, why string) {
