@@ -3,8 +3,10 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -456,6 +458,45 @@ func TestInstallCutShortAnywhere(t *testing.T) {
 			return
 		}
 	}
+}
+
+func TestPackagesThatCannotBeListed(t *testing.T) {
+	d := newDebian("bash")
+	d.On(hosttest.Exit(2, "dpkg-query: error: the database is damaged"), "dpkg-query")
+	packages := d.packages(t)
+	_, versionErr := packages.Version(t.Context(), "bash")
+	_, listErr := packages.List(t.Context())
+	_, installErr := packages.Install(t.Context(), host.Package{Name: "hello"})
+	const why = "listing packages: dpkg-query: dpkg-query: error: the database is damaged (exit code 2)"
+	for i, err := range []error{versionErr, listErr, installErr} {
+		if err == nil || err.Error() != why {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if err := packages.Remove(t.Context(), "bash"); err == nil || err.Error() != "removing bash: "+why {
+		t.Error(err)
+	}
+	expect(t, "changes", d.Changes())
+}
+
+// A lock that cannot be looked at, as by who is not root, is not taken for free.
+func TestALockThatCannotBeLookedAt(t *testing.T) {
+	d := newDebian()
+	packages, err := host.Packages(t.Context(), blind{d}, clock.WallClock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = packages.Install(t.Context(), host.Package{Name: "hello"})
+	if !errors.Is(err, fs.ErrPermission) || err.Error() != "installing hello: dpkg's lock: permission denied" {
+		t.Error(err)
+	}
+	expect(t, "changes", d.Changes())
+}
+
+type blind struct{ host.Host }
+
+func (blind) LockHolder(context.Context, string) (*host.Process, error) {
+	return nil, errors.Trace(syscall.EACCES)
 }
 
 func TestWhichPackageManager(t *testing.T) {

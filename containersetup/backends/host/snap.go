@@ -108,11 +108,15 @@ func (s snap) change(ctx context.Context, name string, there bool, args ...strin
 		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return false, errors.Timeoutf("%v:", err)
-			}
-			return false, errors.Annotate(ctx.Err(), err.Error())
 		case <-s.clock.After(lockPoll):
+		}
+		// Both may be so at once, and then the next command would not tell what was
+		// waited for.
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return false, errors.Timeoutf("%v:", err)
+		case ctx.Err() != nil:
+			return false, errors.Annotate(ctx.Err(), err.Error())
 		}
 	}
 }

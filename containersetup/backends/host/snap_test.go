@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 // ubuntu is a scripted host with snaps.
 type ubuntu struct {
 	hosttest.Host
+	mu    sync.Mutex
 	snaps []string
 }
 
@@ -25,6 +27,8 @@ func newUbuntu(snaps ...string) *ubuntu {
 	u := &ubuntu{snaps: snaps}
 	u.SetFile("/etc/os-release", "ID=ubuntu\n")
 	u.On(func(context.Context, host.Command) (host.Output, error) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		if len(u.snaps) == 0 {
 			return host.Output{Stderr: []byte("No snaps are installed yet.\n")}, nil
 		}
@@ -35,14 +39,22 @@ func newUbuntu(snaps ...string) *ubuntu {
 		return host.Output{Stdout: []byte(strings.Join(lines, "\n"))}, nil
 	}, "snap", "list")
 	u.On(func(_ context.Context, cmd host.Command) (host.Output, error) {
-		u.snaps = append(u.snaps, cmd.Args[len(cmd.Args)-1])
+		u.add(cmd.Args[len(cmd.Args)-1])
 		return host.Output{}, nil
 	}, "snap", "install")
 	u.On(func(_ context.Context, cmd host.Command) (host.Output, error) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		u.snaps = slices.DeleteFunc(u.snaps, func(name string) bool { return name == cmd.Args[3] })
 		return host.Output{}, nil
 	}, "snap", "remove", "--purge")
 	return u
+}
+
+func (u *ubuntu) add(name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.snaps = append(u.snaps, name)
 }
 
 func (u *ubuntu) packages(t *testing.T) host.PackageManager {
@@ -142,7 +154,7 @@ func TestASnapThatIsBusyIsWaitedFor(t *testing.T) {
 			t.Error(err)
 		}
 
-		time.AfterFunc(5*time.Minute, func() { u.snaps = append(u.snaps, "lxd") })
+		time.AfterFunc(5*time.Minute, func() { u.add("lxd") })
 		began := time.Now()
 		added, err := u.packages(t).Install(t.Context(), host.Package{Name: "lxd"})
 		if err != nil || len(added) != 0 {
