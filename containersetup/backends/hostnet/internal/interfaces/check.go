@@ -159,7 +159,7 @@ func (c *configuration) checkStanza(s stanza, b Bridging) error {
 }
 
 // vlanName is a name that is one of a VLAN to ifupdown.
-var vlanName = regexp.MustCompile(`^(.+)\.[0-9]+$`) //nolint:gochecknoglobals // a constant in all but name
+var vlanName = regexp.MustCompile(`^(.+)\.[0-9]+$`)
 
 // checkName refuses a bridge that ifupdown would make as a VLAN of an interface
 // that is there. Without that interface, the name does no harm.

@@ -163,13 +163,13 @@ func (c *configuration) hardwareAddress(b Bridging, own []stanza) string {
 
 // withInherited returns the options of a stanza and of those that it is based on.
 func (c *configuration) withInherited(s stanza) []*line {
-	seen := make(map[string]bool)
+	named, seen := byName(stanzas(c.docs)), make(map[string]bool)
 	var collect func(s stanza) []*line
 	collect = func(s stanza) []*line {
 		found := s.options()
 		if s.inherits != "" && !seen[s.inherits] {
 			seen[s.inherits] = true
-			for _, base := range c.named(s.inherits) {
+			for _, base := range named[s.inherits] {
 				found = append(found, collect(base)...)
 			}
 		}
@@ -180,10 +180,10 @@ func (c *configuration) withInherited(s stanza) []*line {
 
 // method returns how the stanza is brought up, inherited or its own.
 func (c *configuration) method(s stanza) (family, method string) {
-	seen := make(map[string]bool)
+	named, seen := byName(stanzas(c.docs)), make(map[string]bool)
 	for s.family == "" && s.inherits != "" && !seen[s.inherits] {
 		seen[s.inherits] = true
-		bases := c.named(s.inherits)
+		bases := named[s.inherits]
 		if len(bases) == 0 {
 			break
 		}

@@ -63,23 +63,23 @@ func parse(f File) (*document, error) {
 
 // read takes one logical line, and returns of how many it is made.
 func (l *line) read(physical []string) (n int) {
-	l.raw, n = physical[0], 1
-	text := strings.TrimSuffix(physical[0], "\n")
-	if strings.HasPrefix(strings.TrimLeftFunc(text, space), "#") {
+	if strings.HasPrefix(strings.TrimLeftFunc(physical[0], space), "#") {
 		// A backslash at the end of a comment joins nothing.
-		l.kind = comment
-		return n
+		l.kind, l.raw = comment, physical[0]
+		return 1
 	}
-	for strings.HasSuffix(text, `\`) {
-		text = strings.TrimSuffix(text, `\`)
-		if n == len(physical) {
+	var raw, text strings.Builder
+	for n < len(physical) {
+		raw.WriteString(physical[n])
+		part, joins := strings.CutSuffix(strings.TrimSuffix(physical[n], "\n"), `\`)
+		text.WriteString(part)
+		n++
+		if !joins {
 			break
 		}
-		text += strings.TrimSuffix(physical[n], "\n")
-		l.raw += physical[n]
-		n++
 	}
-	l.set(text)
+	l.raw = raw.String()
+	l.set(text.String())
 	return n
 }
 
@@ -226,6 +226,15 @@ func (s stanza) options() []*line {
 		}
 	}
 	return found
+}
+
+// byName sorts stanzas by their names.
+func byName(all []stanza) map[string][]stanza {
+	named := make(map[string][]stanza)
+	for _, s := range all {
+		named[s.name] = append(named[s.name], s)
+	}
+	return named
 }
 
 // stanzas returns all iface stanzas of all files, in order.

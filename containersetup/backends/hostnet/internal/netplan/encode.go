@@ -143,7 +143,7 @@ func comments(source []byte) []string {
 	var found []string
 	for _, line := range strings.FieldsFunc(string(source), isBreak) {
 		line = strings.TrimRight(line, " \t")
-		for i := 0; i < len(line); i++ {
+		for i := range len(line) {
 			if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
 				found = append(found, line[i:])
 				break

@@ -114,9 +114,8 @@ func (def *definition) list(key string) (elements []string, err error) {
 
 // match is by what a definition finds its device.
 type match struct {
-	there          bool
-	mac, name      string
-	setName, other bool
+	there     bool
+	mac, name string
 }
 
 func (def *definition) match() (match, error) {
@@ -137,8 +136,6 @@ func (def *definition) match() (match, error) {
 				m.mac = strings.ToLower(text(mapping.Content[i+1]))
 			case "name":
 				m.name = text(mapping.Content[i+1])
-			default:
-				m.other = true
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // maxFile bounds one file in bytes; the largest real ones have a few thousand.
-const maxFile = 1 << 20
+const maxFile = 256 << 10
 
 // Bridging puts Device under Bridge.
 type Bridging struct {

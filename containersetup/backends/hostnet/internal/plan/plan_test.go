@@ -55,7 +55,7 @@ func TestFilesAreValidated(t *testing.T) {
 		"empty Name":                     {{Data: []byte("x")}},
 		`file "/a" given twice`:          {{Name: "/a"}, {Name: "/a"}},
 		"/a:2: zero byte":                {{Name: "/a", Data: []byte("x\ny\x00")}},
-		"/a: file of 1048577 bytes (wan": {{Name: "/a", Data: bytes.Repeat([]byte("x"), 1<<20+1)}},
+		"/a: file of 262145 bytes (want": {{Name: "/a", Data: bytes.Repeat([]byte("x"), 256<<10+1)}},
 	} {
 		if err := plan.ValidateFiles(files); !errors.Is(err, errors.NotValid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want NotValid with %q", err, want)

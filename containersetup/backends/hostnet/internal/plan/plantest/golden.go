@@ -62,7 +62,7 @@ func Load(t testing.TB, corpus, under string) []Case {
 	var cases []Case
 	for _, dir := range dirs {
 		c := Case{Name: filepath.Base(dir), dir: dir}
-		spec, err := os.ReadFile(filepath.Join(dir, "bridge")) //nolint:gosec // a name of the corpus
+		spec, err := os.ReadFile(filepath.Join(dir, "bridge"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func Load(t testing.TB, corpus, under string) []Case {
 		}
 		c.Before = readDir(t, filepath.Join(dir, "before"), under)
 		c.After = readDir(t, filepath.Join(dir, "after"), under)
-		if message, err := os.ReadFile(filepath.Join(dir, "error")); err == nil { //nolint:gosec // a name of the corpus
+		if message, err := os.ReadFile(filepath.Join(dir, "error")); err == nil {
 			c.Err = strings.TrimSpace(string(message))
 		}
 		cases = append(cases, c)
@@ -88,7 +88,7 @@ func readDir(t testing.TB, dir, under string) []plan.File {
 	}
 	var files []plan.File
 	for _, name := range names {
-		data, err := os.ReadFile(name) //nolint:gosec // a name of the corpus
+		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,6 +60,6 @@ func Refuses(t testing.TB, name string, args ...string) string {
 }
 
 func try(t testing.TB, name string, args []string) (string, error) {
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput() //nolint:gosec // a test's own words
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	return string(out), err
 }
