@@ -31,7 +31,8 @@
 // or provider), lxd-bridge (one that is there), lxd-subnet, lxd-subnet-pool,
 // lxd-storage-driver, lxd-storage-size (MiB), lxd-snap-channel, lxd-image-cache-days,
 // http-proxy, https-proxy, no-proxy, image-server, image-protocol. An unknown one is
-// errors.NotValid.
+// errors.NotValid; "model-uuid", which every controller tells, has to be that of the
+// [Config].
 //
 // # Containers
 //

@@ -37,6 +37,13 @@ func settings() map[string]setting {
 		}
 	}
 	return map[string]setting{
+		// Which every controller tells, and which is no choice.
+		"model-uuid": func(c *Config, value string) error {
+			if !strings.EqualFold(value, c.ModelUUID) {
+				return errors.NotValidf("model %q, which is not this agent's,", shortened(value))
+			}
+			return nil
+		},
 		"networking-method": func(c *Config, value string) error {
 			c.Network.Networking = Networking(value)
 			return nil
