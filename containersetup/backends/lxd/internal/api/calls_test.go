@@ -94,6 +94,9 @@ func calls() []call {
 		{"DeleteInstance", http.MethodDelete, "/1.0/instances/stopped", true, true, func(ctx context.Context, c *api.Client) error {
 			return c.DeleteInstance(ctx, "stopped")
 		}},
+		{"Settled", http.MethodGet, "/1.0/operations", false, false, func(ctx context.Context, c *api.Client) error {
+			return c.Settled(ctx, "running")
+		}},
 		{"ImageAlias", http.MethodGet, "/1.0/images/aliases/tiny", false, false, func(ctx context.Context, c *api.Client) error {
 			_, err := c.ImageAlias(ctx, "tiny")
 			return err

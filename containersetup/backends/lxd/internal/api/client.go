@@ -90,9 +90,6 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Socket returns the path of the daemon's socket.
-func (c *Client) Socket() string { return c.config.Socket }
-
 // Close lets go of connections that nobody uses. Calls that are under way are
 // not disturbed.
 func (c *Client) Close() { c.http.CloseIdleConnections() }

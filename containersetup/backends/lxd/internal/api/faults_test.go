@@ -178,6 +178,7 @@ func TestNamesThatWouldBeAnotherPath(t *testing.T) {
 			"StartInstance":     func() error { return client.StartInstance(ctx, name) },
 			"StopInstance":      func() error { return client.StopInstance(ctx, name, time.Second, true) },
 			"DeleteInstance":    func() error { return client.DeleteInstance(ctx, name) },
+			"Settled":           func() error { return client.Settled(ctx, name) },
 			"ImageAlias":        func() error { _, err := client.ImageAlias(ctx, name); return err },
 			"Image":             func() error { _, err := client.Image(ctx, name); return err },
 			"DeleteImage":       func() error { return client.DeleteImage(ctx, name) },

@@ -102,6 +102,61 @@ func TestOperationThatNeverEndsIsATimeout(t *testing.T) {
 	})
 }
 
+func TestSettledWaitsForWhatOthersBegan(t *testing.T) {
+	forEachOperation(t, func(t *testing.T, x waiting) {
+		on := map[string]string{"CreateInstance": "c1", "StopInstance": "running"}[x.call.name]
+		switch {
+		case strings.Contains(x.call.name, "Image"):
+			return // is on no instance
+		case on == "":
+			on = "stopped"
+		}
+		x.cancel()
+		wantKind(t, <-x.done, "cancelled")
+		client := newClient(t, x.fake.Socket())
+		wantKind(t, client.Settled(t.Context(), "other"), "ok")
+
+		before := x.fake.Count(http.MethodGet, waits)
+		done := make(chan error, 1)
+		go func() { done <- client.Settled(t.Context(), on) }()
+		await(t, func() bool { return x.fake.Count(http.MethodGet, waits) > before })
+		select {
+		case err := <-done:
+			t.Fatalf("did not wait: %v", err)
+		default:
+		}
+		x.release()
+		wantKind(t, <-done, "ok")
+		wantKind(t, client.Settled(t.Context(), on), "ok")
+	})
+}
+
+// How an operation ended that somebody else began is for those to find out who look at
+// what is there.
+func TestSettledBearsFailureAndRestart(t *testing.T) {
+	for about, end := range map[string]func(x waiting){
+		"failure": func(x waiting) { x.release() },
+		"restart": func(x waiting) { x.fake.Restart() },
+	} {
+		forEachOperation(t, func(t *testing.T, x waiting) {
+			if x.call.name != "StartInstance" {
+				return
+			}
+			x.fake.SetInstanceStatus("stopped", api.StatusRunning) // so that it fails
+			x.cancel()
+			wantKind(t, <-x.done, "cancelled")
+			before := x.fake.Count(http.MethodGet, waits)
+			done := make(chan error, 1)
+			go func() { done <- newClient(t, x.fake.Socket()).Settled(t.Context(), "stopped") }()
+			await(t, func() bool { return x.fake.Count(http.MethodGet, waits) > before })
+			end(x)
+			if err := <-done; err != nil {
+				t.Errorf("%s: %v", about, err)
+			}
+		})
+	}
+}
+
 // In hurry's time, what takes two minutes takes as long as the requests do.
 func TestDaemonThatStaysAwayDuringAWait(t *testing.T) {
 	fake := populated(t)

@@ -259,6 +259,7 @@ func story(t *testing.T, c *api.Client) []string {
 	tell("%s %d %d interfaces", state.Status, state.StatusCode, len(state.Network))
 	outcome("stop of one that is stopped", c.StopInstance(ctx, "c1", time.Second, false))
 	outcome("start", c.StartInstance(ctx, "c1"))
+	outcome("settled", c.Settled(ctx, "c1"))
 	outcome("start again", c.StartInstance(ctx, "c1"))
 	instance, _, err = c.Instance(ctx, "c1")
 	have("instance", err)

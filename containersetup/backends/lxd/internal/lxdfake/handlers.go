@@ -21,6 +21,7 @@ func (f *Fake) routes() *http.ServeMux {
 		"GET /1.0/networks/{name}":          f.getNetwork,
 		"POST /1.0/networks":                f.postNetwork,
 		"DELETE /1.0/networks/{name}":       f.deleteNetwork,
+		"GET /1.0/operations":               func(*http.Request, []byte) reply { return reply{data: f.listOperations()} },
 		"GET /1.0/profiles/{name}":          f.getProfile,
 		"PUT /1.0/profiles/{name}":          f.putProfile,
 		"GET /1.0/images/aliases/{name...}": f.getAlias,

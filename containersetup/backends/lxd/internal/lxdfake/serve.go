@@ -42,6 +42,8 @@ type operation struct {
 	done    chan struct{}
 	err     string
 	data    any
+	// on is the path of the instance that it is about, if any.
+	on string
 }
 
 func (o *operation) json() map[string]any {
@@ -55,9 +57,13 @@ func (o *operation) json() map[string]any {
 		}
 	default:
 	}
+	var resources map[string][]string
+	if o.on != "" {
+		resources = map[string][]string{"instances": {o.on}}
+	}
 	return map[string]any{
 		"id": o.id, "class": "task", "description": "Working", "created_at": o.created, "updated_at": o.created,
-		"status": status, "status_code": code, "resources": nil, "metadata": data,
+		"status": status, "status_code": code, "resources": resources, "metadata": data,
 		"may_cancel": false, "err": text, "location": "none",
 	}
 }
@@ -108,7 +114,7 @@ func (f *Fake) serve(d *daemon, w http.ResponseWriter, r *http.Request) {
 	result := f.dispatch(r, body)
 	var op *operation
 	if result.async && result.code == 0 {
-		op = f.startOperation(d, request, result)
+		op = f.startOperation(d, request, result, instanceOf(r.URL.Path, body))
 	}
 	dies := false
 	if change && f.crash > 0 {
@@ -162,13 +168,14 @@ func (f *Fake) handle(mux *http.ServeMux, pattern string, h handler) {
 }
 
 // startOperation has a goroutine carry a reply out. The mutex is held.
-func (f *Fake) startOperation(d *daemon, request Request, result reply) *operation {
+func (f *Fake) startOperation(d *daemon, request Request, result reply, on string) *operation {
 	d.nextID++
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%p %d", d, d.nextID)))
 	op := &operation{
 		id:      fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
 		created: time.Now(),
 		done:    make(chan struct{}),
+		on:      on,
 	}
 	d.operations[op.id] = op
 	fails := f.take(request, faultFailOperation)
@@ -210,6 +217,33 @@ func (f *Fake) carryOut(d *daemon, op *operation, result reply, fails, hang *fau
 	}
 	data, err := result.finish()
 	end(data, err)
+}
+
+// instanceOf is the path of the instance that a request is about, or empty.
+func instanceOf(path string, body []byte) string {
+	name, ok := strings.CutPrefix(path, "/1.0/instances")
+	if !ok {
+		return ""
+	}
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	var made struct {
+		Name string `json:"name"`
+	}
+	if name == "" && json.Unmarshal(body, &made) == nil {
+		name = made.Name
+	}
+	return "/1.0/instances/" + name
+}
+
+// listOperations returns those that there are, by their state. The mutex is held.
+func (f *Fake) listOperations() map[string][]map[string]any {
+	lists := map[string][]map[string]any{}
+	for _, op := range f.run.operations {
+		described := op.json()
+		state := strings.ToLower(described["status"].(string))
+		lists[state] = append(lists[state], described)
+	}
+	return lists
 }
 
 // serveOperation answers what concerns an operation.
@@ -266,7 +300,7 @@ func answer(w http.ResponseWriter, result reply, op *operation) {
 		code = http.StatusAccepted
 		body["type"], body["status"], body["status_code"] = "async", "Operation created", 100
 		// As it was when it was made, done or not.
-		body["operation"], body["metadata"] = "/1.0/operations/"+op.id, (&operation{id: op.id, created: op.created, done: make(chan struct{})}).json()
+		body["operation"], body["metadata"] = "/1.0/operations/"+op.id, (&operation{id: op.id, on: op.on, created: op.created, done: make(chan struct{})}).json()
 	case result.created:
 		code = http.StatusCreated
 	case result.etag != nil:
