@@ -95,6 +95,14 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
+// A daemon that is only starting has no better answer than its code.
+func TestUnavailableNeedsNoMessage(t *testing.T) {
+	client := newClient(t, always(t, http.StatusServiceUnavailable, "<html>"))
+	for _, c := range calls() {
+		wantKind(t, c.do(t.Context(), client), "not yet available")
+	}
+}
+
 func TestAnswerThatIsTooLarge(t *testing.T) {
 	for about, x := range map[string]struct {
 		mebibytes int

@@ -24,6 +24,10 @@ func forEachOperation(t *testing.T, f func(t *testing.T, x waiting)) {
 		if !c.operation {
 			return
 		}
+		// Pauses are not waited for, and deadlines are far.
+		client = configured(t, api.Config{
+			Socket: fake.Socket(), Clock: &hurriedClock{now: time.Unix(1700000000, 0)}, OperationTimeout: 24 * time.Hour,
+		})
 		x := waiting{fake: fake, call: c, release: fake.HangOperation(c.method, c.path), done: make(chan error, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
