@@ -67,8 +67,10 @@ type step struct {
 	// Before is the value of a configuration item that was there; for a network, whether
 	// LXD had a table in the firewall.
 	Before string `json:"before,omitempty"`
-	// Added are the packages that an installation added.
+	// Added are the packages that an installation added; Had are those that there were
+	// before, while it is not known to have ended.
 	Added []string `json:"added,omitempty"`
+	Had   []string `json:"had,omitempty"`
 
 	// why is what was seen that makes it necessary.
 	why string
@@ -111,12 +113,8 @@ func decide(c Config, o observed) ([]step, error) {
 			steps = append(steps, step{Kind: install, Name: "lxd", why: "there is no program lxd and no daemon answers"})
 		}
 		steps = append(steps, step{Kind: await, why: "no daemon answers"})
-	} else {
-		for _, extension := range required() {
-			if !o.extensions[extension] {
-				return nil, errors.NotSupportedf("LXD %s, which has no %q (want 5.0 or later),", o.version, extension)
-			}
-		}
+	} else if err := o.tooOld(); err != nil {
+		return nil, err
 	}
 
 	poolName, poolSteps := decidePool(c, o)

@@ -87,7 +87,7 @@ func (i *Initialiser) installed(ctx context.Context) (bool, error) {
 
 func (i *Initialiser) observeDaemon(ctx context.Context, client *api.Client, server api.Server, o *observed) error {
 	if !server.Trusted {
-		return errors.Forbiddenf("LXD by this process: it has to be root, or of the group lxd: that")
+		return forbidden()
 	}
 	o.version, o.server = server.Version, server.Config
 	for _, extension := range server.APIExtensions {
