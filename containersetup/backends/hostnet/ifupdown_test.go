@@ -241,7 +241,7 @@ func TestAFailureAtEveryStepOfIfupdownPutsAllBack(t *testing.T) {
 					if err != nil {
 						t.Errorf("without a failure: %v", err)
 					}
-					if step != 3 {
+					if step != 9 {
 						t.Errorf("%d steps", step)
 					}
 					break
@@ -327,4 +327,29 @@ func TestAFileThatDoesNotParseChangesNothing(t *testing.T) {
 	if w.Host.Snapshot(t) != snapshot || content(t, file) != broken {
 		t.Error("something was changed")
 	}
+}
+
+// The agent is killed while ifup runs, which goes on without it.
+func TestAToolThatOutlivesTheAgentIsPutBackToo(t *testing.T) {
+	text := strings.Replace(staticStanzas, "\tgateway 10.1.0.1 # the neighbour\n", "\tgateway 10.1.0.1 # the neighbour\n\tpre-up sleep 1\n\tup ip addr add 10.66.0.1/24 dev $IFACE\n", 1)
+	w, file := ifupdownWorld(t, text)
+	layIfupdown(t, w)
+	snapshot := w.Host.Snapshot(t)
+	for _, moment := range []string{"br-eth0", "10.1.0.5/24 brd 10.1.0.255 scope global br-eth0"} {
+		cmd := w.play(t, script{Devices: []string{"eth0"}, Watchdog: own, KillAt: -1})
+		nettest.Wait(t, moment, func() bool { return strings.Contains(w.Host.Snapshot(t), moment) })
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		nettest.Wait(t, "the journal to go", func() bool {
+			_, err := os.Stat(filepath.Join(w.config.StateDir, journalName))
+			return os.IsNotExist(err)
+		})
+		w.wantSame(t, snapshot)
+		if content(t, file) != text {
+			t.Error(content(t, file))
+		}
+	}
+	w.Host.MustReach(t, "10.1.0.1", "192.0.2.9", "fd00:1::1", "10.2.0.1")
 }

@@ -155,27 +155,41 @@ func (b *Bridger) ifupdown(ctx context.Context, todo []bridging) (job, error) {
 	if err != nil {
 		return job{}, errors.Trace(err)
 	}
-	var devices, bridges []string
+	j := job{files: changed}
 	for _, t := range todo {
-		devices, bridges = append(devices, t.Device), append(bridges, t.Bridge)
+		device, bridge := []string{t.Device}, []string{t.Bridge}
 		for _, alias := range aliases(files, t.Device) {
 			// An alias is up and down by itself, and needs what it is one of.
-			devices, bridges = append(devices, alias), append(bridges, t.Bridge+strings.TrimPrefix(alias, t.Device))
+			device = append(device, alias)
+			bridge = append(bridge, t.Bridge+strings.TrimPrefix(alias, t.Device))
 		}
+		// With force, since what was brought up by other means than ifup is to go down
+		// all the same. The device stays in the files, as one that has nothing but its
+		// bridge.
+		j.before = append(j.before, b.each("ifdown", "--force", reversed(device))...)
+		j.after = append(j.after, b.each("ifup", "", append([]string{t.Device}, bridge...))...)
+		j.undoBefore = append(j.undoBefore, b.each("ifdown", "--force", append(reversed(bridge), t.Device))...)
+		j.undoAfter = append(j.undoAfter, b.each("ifup", "", device)...)
 	}
-	// The device stays in the files, as one that has nothing but its bridge. With force,
-	// since what was brought up by other means than ifup is to go down all the same.
-	var ports []string
-	for _, t := range todo {
-		ports = append(ports, t.Device)
+	return j, nil
+}
+
+// each returns a command for each interface. One that runs on after whoever started it
+// has died has only its own locked, for which the next one waits.
+func (b *Bridger) each(name, option string, interfaces []string) [][]string {
+	var out [][]string
+	for _, i := range interfaces {
+		args := []string{name}
+		if b.config.InterfacesFile != DefaultInterfacesFile {
+			args = append(args, "-i", b.config.InterfacesFile)
+		}
+		args = append(args, b.config.IfupdownArgs...)
+		if option != "" {
+			args = append(args, option)
+		}
+		out = append(out, append(args, i))
 	}
-	return job{
-		files:      changed,
-		before:     [][]string{b.tool("ifdown", "--force", reversed(devices)...)},
-		after:      [][]string{b.tool("ifup", "", append(slices.Clone(ports), bridges...)...)},
-		undoBefore: [][]string{b.tool("ifdown", "--force", append(reversed(bridges), ports...)...)},
-		undoAfter:  [][]string{b.tool("ifup", "", devices...)},
-	}, nil
+	return out
 }
 
 func reversed(names []string) []string {
@@ -197,18 +211,6 @@ func aliases(files []plan.File, device string) []string {
 		}
 	}
 	return out
-}
-
-func (b *Bridger) tool(name, option string, interfaces ...string) []string {
-	args := []string{name}
-	if b.config.InterfacesFile != DefaultInterfacesFile {
-		args = append(args, "-i", b.config.InterfacesFile)
-	}
-	args = append(args, b.config.IfupdownArgs...)
-	if option != "" {
-		args = append(args, option)
-	}
-	return append(args, interfaces...)
 }
 
 // save returns the files of a job as they are now.
