@@ -99,8 +99,11 @@ func (i *Initialiser) Initialise(ctx context.Context) error {
 // carryOut records a step and does it.
 func (i *Initialiser) carryOut(ctx context.Context, s step) error {
 	i.config.Logger.LogAttrs(ctx, slog.LevelInfo, "preparing the host for LXD", slog.String("step", s.String()), slog.String("reason", s.why))
-	if s.Kind == await {
+	switch s.Kind {
+	case await:
 		return i.await(ctx)
+	case install:
+		return i.install(ctx, s)
 	}
 	r, err := i.readRecord(ctx)
 	if err != nil {
@@ -112,9 +115,6 @@ func (i *Initialiser) carryOut(ctx context.Context, s step) error {
 	r.note(s)
 	if err := i.writeRecord(ctx, r); err != nil {
 		return err
-	}
-	if s.Kind == install {
-		return i.install(ctx, s, r)
 	}
 	client, err := i.connect(ctx)
 	if err != nil {
@@ -151,13 +151,33 @@ func (i *Initialiser) ready(ctx context.Context) error {
 	return client.WaitReady(ctx)
 }
 
-func (i *Initialiser) install(ctx context.Context, s step, r record) error {
+// install installs LXD. What there was before is in the record while that goes on: apt
+// goes on when the agent dies.
+func (i *Initialiser) install(ctx context.Context, s step) error {
 	packages, err := host.Packages(ctx, i.config.Host, i.config.Clock)
 	if err != nil {
 		return err
 	}
+	had, err := packages.List(ctx)
+	if err != nil {
+		return errors.Annotatef(err, "with %s", packages.Name())
+	}
+	r, err := i.readRecord(ctx)
+	if err != nil {
+		return err
+	}
+	s.Had = had
+	r.note(s)
+	if err := i.writeRecord(ctx, r); err != nil {
+		return err
+	}
+	cut := r.step(s).Had
+	if len(without(had, cut)) > 0 {
+		// An earlier agent died in the middle: what came since came by it.
+		s.Added = without(had, cut)
+	}
 	added, err := packages.Install(ctx, host.Package{Name: "lxd", Channel: i.config.Channel})
-	s.Added = added
+	s.Added, s.Had = append(s.Added, added...), nil
 	r.note(s)
 	// Also when the caller has given up: what was added has to be known.
 	if recordErr := i.writeRecord(context.WithoutCancel(ctx), r); err == nil {

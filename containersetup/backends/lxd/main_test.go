@@ -9,7 +9,6 @@ import (
 
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
 	"github.com/sutler-dev/sutler/containersetup/backends/lxd"
-	"github.com/sutler-dev/sutler/containersetup/container"
 )
 
 // childConfig has, in a process that tests start in order to kill it, what the child
@@ -61,7 +60,7 @@ func runChild(text string) error {
 		return err
 	}
 	if c.Stop {
-		if errs := broker.StopInstances(ctx, container.InstanceID(result.InstanceID)); errs[0] != nil {
+		if errs := broker.StopInstances(ctx, result.InstanceID); errs[0] != nil {
 			return errs[0]
 		}
 	}

@@ -66,6 +66,9 @@ func (r *record) note(s step) {
 		r.Steps = append(r.Steps, s)
 		return
 	}
+	if s.Had != nil {
+		s.Had = firstKnown(r.Steps[n].Had, s.Had)
+	}
 	s.Before = r.Steps[n].Before
 	for _, name := range r.Steps[n].Added {
 		if !slices.Contains(s.Added, name) {
@@ -73,4 +76,25 @@ func (r *record) note(s step) {
 		}
 	}
 	r.Steps[n] = s
+}
+
+// step returns the recorded step of that kind and name.
+func (r *record) step(like step) step {
+	n := slices.IndexFunc(r.Steps, func(s step) bool { return s.Kind == like.Kind && s.Name == like.Name })
+	return r.Steps[n]
+}
+
+// firstKnown is what was known first.
+func firstKnown(lists ...[]string) []string {
+	for _, list := range lists {
+		if list != nil {
+			return list
+		}
+	}
+	return nil
+}
+
+// without returns the names that are not among others.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }

@@ -46,14 +46,20 @@ func (i *Initialiser) Undo(ctx context.Context) error {
 
 func (i *Initialiser) undo(ctx context.Context, s step, mark string) error {
 	if s.Kind == install {
-		if len(s.Added) == 0 {
-			return nil
-		}
 		packages, err := host.Packages(ctx, i.config.Host, i.config.Clock)
 		if err != nil {
 			return err
 		}
-		return packages.Remove(ctx, s.Added...)
+		added := s.Added
+		if s.Had != nil {
+			// The agent died in the middle: what came since came by it.
+			now, err := packages.List(ctx)
+			if err != nil {
+				return err
+			}
+			added = append(added, without(now, s.Had)...)
+		}
+		return packages.Remove(ctx, added...)
 	}
 	client, err := i.connect(ctx)
 	if err != nil {

@@ -67,7 +67,7 @@ func newState() state {
 	return state{
 		extensions: []string{
 			"etag", "patch", "network", "storage", "entity_description", "resource_limits", "network_state",
-			"instances", "image_types", "projects", "api_filtering", "firewall_driver", "network_hwaddr",
+			"instances", "instance_nic_network", "image_types", "projects", "api_filtering", "firewall_driver", "network_hwaddr",
 			"usedby_consistency", "image_profiles", "images_default_architecture", "server_supported_storage_drivers",
 			"cloud_init", "instance_get_full", "init_preseed",
 		},
