@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -167,7 +168,22 @@ func (c Config) Validate() error {
 	case c.Images.Protocol != "" && c.Images.Protocol != "simplestreams" && c.Images.Protocol != "lxd":
 		return errors.NotValidf("Images.Protocol %q (want simplestreams or lxd)", c.Images.Protocol)
 	}
+	if err := c.Images.validate(); err != nil {
+		return err
+	}
 	return c.Network.validate()
+}
+
+// validate refuses passwords: LXD quotes the address when something is wrong.
+func (i ImageConfig) validate() error {
+	if i.Server == "" {
+		return nil
+	}
+	u, err := url.Parse(i.Server)
+	if err != nil || u.Host == "" || u.Scheme != "https" || u.User != nil {
+		return errors.NotValidf("Images.Server (want https://... without a password)")
+	}
+	return nil
 }
 
 func (n NetworkConfig) validate() error {

@@ -277,9 +277,11 @@ func decideServer(c Config, o observed) []step {
 	if c.CacheDays > 0 {
 		want["images.remote_cache_expiry"] = strconv.Itoa(c.CacheDays)
 	}
+	defaults := map[string]string{"images.remote_cache_expiry": "10"}
 	var steps []step
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if value := want[key]; value != "" && o.server[key] != value {
+		// LXD does not show a key that has its default.
+		if value := want[key]; value != "" && o.server[key] != value && (o.server[key] != "" || value != defaults[key]) {
 			steps = append(steps, step{
 				Kind: configureItem, Name: key, Before: o.server[key],
 				Config: map[string]string{"value": value},

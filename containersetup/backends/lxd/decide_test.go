@@ -85,6 +85,9 @@ func TestWhatIsDecided(t *testing.T) {
 
 		{name: "proxies", config: func(c *Config) { c.Proxy = ProxyConfig{HTTP: "http://u:canary@p:1", Ignore: "a,b"} }, from: done, seen: func(o *seen) { o.server = map[string]string{"core.proxy_ignore_hosts": "a,b"} },
 			want: []string{"set core.proxy_http"}},
+		{name: "images kept for as long as LXD does anyway", config: func(c *Config) { c.CacheDays = 10 }, from: done},
+		{name: "the same where it was changed", config: func(c *Config) { c.CacheDays = 10 }, from: done, seen: func(o *seen) { o.server = map[string]string{"images.remote_cache_expiry": "3"} },
+			want: []string{"set images.remote_cache_expiry"}},
 		{name: "images kept for longer", config: func(c *Config) { c.CacheDays = 30 }, from: done, want: []string{"set images.remote_cache_expiry"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

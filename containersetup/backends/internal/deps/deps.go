@@ -2,10 +2,7 @@
 package deps
 
 import (
-	_ "github.com/google/go-cmp/cmp"
-	_ "github.com/vishvananda/netlink"
-	_ "golang.org/x/sys/unix"
-	_ "gopkg.in/yaml.v3"
-
-	_ "github.com/sutler-dev/sutler/facade"
+	_ "github.com/digitalocean/go-libvirt"
+	_ "github.com/kdomanski/iso9660"
+	_ "libvirt.org/go/libvirtxml"
 )
