@@ -81,8 +81,9 @@ func settle(root *yaml.Node) {
 		if n.Anchor != "" {
 			if p := placed[n]; p != nil && p != n {
 				n.Anchor = ""
+			} else {
+				placed[n] = n
 			}
-			placed[n] = n
 		}
 		for i, c := range n.Content {
 			if c.Kind != yaml.AliasNode {
