@@ -9,6 +9,7 @@ require (
 	github.com/juju/retry v1.0.1
 	github.com/juju/worker/v3 v3.5.0
 	github.com/sutler-dev/sutler v0.0.0
+	github.com/sutler-dev/sutler/containersetup/backends v0.0.0
 	github.com/sutler-dev/sutler/operator/kubernetes v0.0.0
 	golang.org/x/crypto v0.59.0
 	golang.org/x/term v0.48.0
@@ -46,6 +47,8 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/vishvananda/netlink v1.3.1 // indirect
+	github.com/vishvananda/netns v0.0.5 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
@@ -69,5 +72,6 @@ require (
 
 replace (
 	github.com/sutler-dev/sutler => ../
+	github.com/sutler-dev/sutler/containersetup/backends => ../containersetup/backends
 	github.com/sutler-dev/sutler/operator/kubernetes => ../operator/kubernetes
 )

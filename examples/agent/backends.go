@@ -25,9 +25,9 @@ type candidate struct {
 }
 
 // candidates are all that this agent knows, one line for each.
-func candidates(boxes *box.Host) []candidate {
+func candidates(boxes *box.Host, l lxdHost) []candidate {
 	return []candidate{
-		{containersetup.LXD, notInThisAgent(containersetup.LXD)},
+		{containersetup.LXD, l.probe},
 		{containersetup.KVM, notInThisAgent(containersetup.KVM)},
 		{box.Type, func(context.Context) (containersetup.Backend, error) { return boxes.Backend(), box.Probe() }},
 	}
@@ -60,6 +60,13 @@ func findBackends(ctx context.Context, types []containersetup.ContainerType, fro
 		backends[t] = backend
 	}
 	return backends
+}
+
+// has tells whether there is a back end for the type that is not missing.
+func has(backends map[containersetup.ContainerType]containersetup.Backend, t containersetup.ContainerType) bool {
+	backend, ok := backends[t]
+	_, none := backend.Initialiser.(missing)
+	return ok && !none
 }
 
 func probeOne(ctx context.Context, probe func(context.Context) (containersetup.Backend, error)) (containersetup.Backend, error) {

@@ -48,6 +48,11 @@ func TestBackendsThatCannotBeHadSayWhy(t *testing.T) {
 	if len(backends) != len(types) {
 		t.Errorf("got %v", backends)
 	}
+	for typ, want := range map[containersetup.ContainerType]bool{"good": true, "bad": false, "unwanted": false} {
+		if has(backends, typ) != want {
+			t.Errorf("%s: want it there: %v", typ, want)
+		}
+	}
 	for typ, want := range map[containersetup.ContainerType]string{
 		"bad":  "its daemon is older than the hills",
 		"slow": "context deadline exceeded",

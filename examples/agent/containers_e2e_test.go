@@ -75,14 +75,14 @@ func TestMachineThatCanHaveNoContainersSaysSoAndKeepsOperators(t *testing.T) {
 func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "db")
-	w.write("machine.yaml", "id: 0\ncontainers: [lxd, box]\n")
-	w.write("containers/0-kvm-0.yaml", "")
-	w.write("containers/0-lxd-0.yaml", "life: alive\n")
+	w.write("machine.yaml", "id: 0\ncontainers: [kvm, box]\n")
+	w.write("containers/0-lxd-0.yaml", "")
+	w.write("containers/0-kvm-0.yaml", "life: alive\n")
 	w.start()
 	before := w.expectActive("db")
 	for id, want := range map[string]string{
-		"0/lxd/0": "lxd containers cannot be had on this machine: no back end for lxd in this agent",
-		"0/kvm/0": "kvm containers cannot be had on this machine: this machine supports lxd, box",
+		"0/kvm/0": "kvm containers cannot be had on this machine: no back end for kvm in this agent",
+		"0/lxd/0": "lxd containers cannot be had on this machine: this machine supports kvm, box",
 	} {
 		eventually(t, want, func() bool { return w.message(id) == want })
 	}
@@ -90,10 +90,10 @@ func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	w.write("containers/0-box-0.yaml", "")
 	w.expectBoxes("0/box/0")
 	// Asking again for what cannot be had leaves the reason in place.
-	w.write("containers/0-lxd-0.yaml", "retry: 1\n")
+	w.write("containers/0-kvm-0.yaml", "retry: 1\n")
 	w.write("containers/0-box-1.yaml", "")
 	w.expectBoxes("0/box/0", "0/box/1")
-	if got := w.message("0/lxd/0"); !strings.Contains(got, "no back end") {
+	if got := w.message("0/kvm/0"); !strings.Contains(got, "no back end") {
 		t.Errorf("got %q", got)
 	}
 	if after := w.expectActive("db"); after["db"] != before["db"] {
@@ -106,7 +106,7 @@ func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	if after := w.expectBoxes("0/box/0", "0/box/1"); !maps.Equal(after, boxes) {
 		t.Errorf("got %v, then %v", boxes, after)
 	}
-	eventually(t, "told again", func() bool { return strings.Contains(w.message("0/lxd/0"), "no back end") })
+	eventually(t, "told again", func() bool { return strings.Contains(w.message("0/kvm/0"), "no back end") })
 }
 
 func TestKilledAgentLeavesBoxesThatTheNextOneAdopts(t *testing.T) {
@@ -191,7 +191,7 @@ func TestMalformedContainerFileIsNamedAndTheRestGoesOn(t *testing.T) {
 	w.write("containers/0-box-1.yaml", "")
 	w.start()
 	w.expectActive("db")
-	const want = "containers/0-box-0.yaml:2: cores: unknown key (want one of life, base, constraints, user-data, retry)"
+	const want = "containers/0-box-0.yaml:2: cores: unknown key (want one of life, base, image, constraints, user-data, retry)"
 	eventually(t, "the problem is reported, and the other box runs", func() bool {
 		s, _ := w.report()
 		r := s.Manifolds.Controller.Report

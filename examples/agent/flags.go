@@ -26,6 +26,7 @@ func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	flags.StringVar(&opts.model, "model", "", "")
 	flags.StringVar(&opts.listen, "listen", "", "")
 	flags.BoolVar(&opts.keepOperators, "keep-operators", false, "")
+	flags.BoolVar(&opts.installLXD, "install-lxd", false, "")
 	flags.StringVar(&cluster.kubeconfig, "kubeconfig", "", "")
 	flags.StringVar(&cluster.namespace, "namespace", "", "")
 	flags.StringVar(&opts.image, "image", "", "")
@@ -68,7 +69,7 @@ func checkAgent(opts agentOptions, operators string, flags *flag.FlagSet) error 
 		return err
 	}
 	if opts.cluster == nil {
-		return onlyFlags(flags, "--operators "+asProcesses, "model", "operators", "listen", "keep-operators", "debug")
+		return onlyFlags(flags, "--operators "+asProcesses, "model", "operators", "listen", "keep-operators", "install-lxd", "debug")
 	}
 	switch {
 	case opts.cluster.namespace == "":
@@ -77,6 +78,8 @@ func checkAgent(opts agentOptions, operators string, flags *flag.FlagSet) error 
 		return errors.BadRequestf("--join and --leader-lease go together")
 	case opts.join != "" && (opts.listen != "" || opts.image != ""):
 		return errors.BadRequestf("--listen and --image are the controller's, which is joined")
+	case opts.join != "" && opts.installLXD:
+		return errors.BadRequestf("--install-lxd does not go with --join: an agent that joins has no containers")
 	case opts.join == "" && opts.image == "":
 		return errors.BadRequestf("--image is missing: that of operators")
 	}

@@ -4,13 +4,14 @@
 //
 //	agent --model DIR             keep operators and containers for a model
 //	agent --model DIR --report    print what the agent on that model is doing
+//	agent host plan --model DIR   print what is to be done to this machine for LXD
 //	agent demo                    play a story on a temporary model
 //
 // The controller, which real agents reach over a network, is a directory that a
 // person edits; operators are processes of this machine or, with --operators
 // kubernetes, pods of a cluster. Boxes, the containers that can be had anywhere, are
-// processes. README.md beside this file tells how to use
-// it. To see how the parts are wired together begin with manifolds.go.
+// processes; where LXD answers, its containers can be had, too. README.md beside this
+// file tells how to use it. To see how the parts are wired together begin with manifolds.go.
 package main
 
 import (
@@ -61,16 +62,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
-const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--debug]
+const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--install-lxd]
+             [--debug]
        agent --model DIR --operators kubernetes --namespace NS --image IMAGE
-             [--kubeconfig FILE] [--listen ADDR] [--debug]
+             [--kubeconfig FILE] [--listen ADDR] [--install-lxd] [--debug]
        agent --model DIR --report
-       agent demo [--operators kubernetes]
+       agent host plan --model DIR [--install-lxd]
+       agent host undo --model DIR
+       agent demo [--operators kubernetes | --containers lxd]
 
   --model DIR        the directory of the model; see README.md for its files
   --listen ADDR      where operators log in, host:port: the host is what they are
                      told, port 0 one that is free and kept (127.0.0.1:0)
   --keep-operators   leave operators and boxes running when the agent is stopped
+  --install-lxd      have LXD installed when somebody asks for the first of its
+                     containers; otherwise they can be had where it answers
   --debug            log everything
   --report           print the report of the agent that runs on the model
 
@@ -79,6 +85,9 @@ const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--de
   --namespace NS     where in the cluster; it has to be there
   --image IMAGE      the image of operators; it has this program as /agent
   --kubeconfig FILE  how to reach the cluster; by default what kubectl takes
+
+  host plan          print what is to be done to this machine for containers of LXD
+  host undo          take back what agents on the model did for them
 
 Several agents for one model, of which one leads, share a controller:
 
@@ -102,6 +111,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return controllerMain(ctx, args[1:], stderr)
 		case "box":
 			return boxMain(ctx, args[1:], stdout, stderr)
+		case "host":
+			return hostMain(ctx, args[1:], stdout, stderr)
 		case "install":
 			return installMain(args[1:])
 		}

@@ -89,6 +89,13 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"install nowhere":    {"install", 2, "agent: install wants the path to copy this program to"},
 		"install with more":  {"install a b", 2, "agent: install wants the path to copy this program to"},
 
+		"host of what":       {"host", 2, "agent: host wants plan or undo (agent --help tells more)"},
+		"host of no model":   {"host plan", 2, "agent: --model DIR is missing (agent --help tells more)"},
+		"host and more":      {"host undo now --model x", 2, `agent: "now" is not understood (agent --help tells more)`},
+		"host without any":   {"host plan --model TMP/good", 2, "agent: TMP/good: machine.yaml: does not list lxd: there is nothing to do to this machine"},
+		"host of malformed":  {"host undo --model TMP/machine", 2, "agent: TMP/machine: machine.yaml:2: containers: want types of containers, as in lxd: lower-case letters and digits, a letter first"},
+		"installs and joins": {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --install-lxd", 2, "agent: --install-lxd does not go with --join: an agent that joins has no containers"},
+
 		"demo of pods":       {"demo --operators kubernetes", 2, "agent: --image is missing: that of operators"},
 		"demo of vms":        {"demo --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
 		"demo and a cluster": {"demo --image x", 2, "agent: --image does not go with --operators processes"},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/enginevalue"
-	"github.com/sutler-dev/sutler/examples/agent/internal/host"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/operator/kubernetes/leader"
 	"github.com/sutler-dev/sutler/provisioner"
@@ -48,6 +47,8 @@ type machineParts struct {
 	id       string
 	backends map[containersetup.ContainerType]containersetup.Backend
 	lock     containersetup.Lock
+	network  containersetup.NetworkObserver
+	bridger  containersetup.Bridger
 }
 
 // manifolds are the agent: five workers, and two more when the model has a
@@ -120,8 +121,8 @@ func (p parts) containerSetup() dependency.Manifold {
 		ClockName:  clockName,
 		MachineID:  p.machine.id,
 		Backends:   p.machine.backends,
-		Network:    host.Network{Logger: logger},
-		Bridger:    host.Bridges{},
+		Network:    p.machine.network,
+		Bridger:    p.machine.bridger,
 		NewWorker:  containersetup.Start,
 		Logger:     logger,
 	})

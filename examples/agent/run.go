@@ -16,10 +16,11 @@ import (
 	"github.com/juju/worker/v3"
 	"github.com/juju/worker/v3/dependency"
 
-	"github.com/sutler-dev/sutler/containersetup/machinelock"
+	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/enginelog"
 	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 	"github.com/sutler-dev/sutler/examples/agent/internal/controller"
+	"github.com/sutler-dev/sutler/examples/agent/internal/host"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
 	"github.com/sutler-dev/sutler/examples/agent/internal/remote"
 	"github.com/sutler-dev/sutler/examples/agent/internal/report"
@@ -44,6 +45,7 @@ type agentOptions struct {
 	model         string          // the model's directory
 	listen, image string          // the controller's
 	keepOperators bool            // and boxes
+	installLXD    bool            // where there is none
 	cluster       *clusterOptions // nil when operators are processes
 	join          string          // the name of an agent that joins a controller
 	logger        *slog.Logger
@@ -77,7 +79,7 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 		}
 		operators = cluster.operators()
 	}
-	boxes, machine, err := openMachine(ctx, m, state.Dir(), program, opts.logger)
+	boxes, machine, err := openMachine(ctx, m, state, program, opts)
 	if err != nil {
 		return err
 	}
@@ -156,17 +158,12 @@ func runJoined(ctx context.Context, stateDir string, m model.Settings, opts agen
 
 // openMachine returns what container set-up is made from: nothing when the model
 // has no machine. The worker is the caller's.
-func openMachine(ctx context.Context, m *model.Model, stateDir, program string, logger *slog.Logger) (*box.Host, *machineParts, error) {
+func openMachine(ctx context.Context, m *model.Model, state *controller.State, program string, opts agentOptions) (*box.Host, *machineParts, error) {
 	if m.Machine == nil {
 		return nil, nil, nil
 	}
-	logger = logger.With("worker", containerSetupName)
-	// A real agent names the one file that all who change the machine have.
-	lock, err := machinelock.New(machinelock.Config{
-		Path:   filepath.Join(stateDir, machineLockFile),
-		Clock:  clock.WallClock,
-		Logger: logger,
-	})
+	stateDir, logger := state.Dir(), opts.logger.With("worker", containerSetupName)
+	lock, err := newMachineLock(stateDir, logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,11 +177,13 @@ func openMachine(ctx context.Context, m *model.Model, stateDir, program string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return boxes, &machineParts{
-		id:       m.Machine.ID,
-		backends: findBackends(ctx, m.Machine.Types, candidates(boxes), logger),
-		lock:     lock,
-	}, nil
+	l := newLXD(m.UUID, state.ControllerUUID(), stateDir, opts.installLXD, logger)
+	backends := findBackends(ctx, m.Machine.Types, candidates(boxes, l), logger)
+	parts := &machineParts{id: m.Machine.ID, backends: backends, lock: lock, network: host.Network{Logger: logger}, bridger: host.Bridges{}}
+	if has(backends, containersetup.LXD) {
+		parts.network, parts.bridger, err = hostNetwork(stateDir, logger)
+	}
+	return boxes, parts, err
 }
 
 // openModel checks that the model can be used at all, before anything is

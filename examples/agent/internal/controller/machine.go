@@ -152,13 +152,17 @@ func (c *Controller) HostChangesForContainer(_ context.Context, id string) (faca
 	return facade.HostChanges{}, err
 }
 
-// PrepareContainerInterfaceInfo is part of facade.Containers.
+// PrepareContainerInterfaceInfo is part of facade.Containers. A container of LXD has no
+// interfaces by it: LXD puts it on its own bridge, and gives it an address there.
 func (c *Controller) PrepareContainerInterfaceInfo(_ context.Context, id string) ([]facade.NetworkInterface, error) {
 	if _, err := c.container(id); err != nil {
 		return nil, err
 	}
-	err := c.config.State.containers.update(func(k *kept) error { return k.allocate(id) })
-	if err != nil {
+	parsed, err := container.ParseID(id)
+	if err != nil || parsed.Type == container.LXD {
+		return nil, err
+	}
+	if err := c.config.State.containers.update(func(k *kept) error { return k.allocate(id) }); err != nil {
 		return nil, err
 	}
 	r, _ := c.config.State.containers.of(id)

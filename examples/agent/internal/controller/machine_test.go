@@ -101,6 +101,9 @@ func TestQuestionsAboutTheMachineAreAnsweredFromTheModel(t *testing.T) {
 	if mode, err := w.HarvestMode(ctx); err != nil || mode != facade.HarvestDestroyed {
 		t.Errorf("got %v, %v", mode, err)
 	}
+	if interfaces, err := w.PrepareContainerInterfaceInfo(ctx, "0/lxd/0"); err != nil || len(interfaces) > 0 {
+		t.Errorf("got %v, %v: want LXD to give it an address", interfaces, err)
+	}
 	got := w.containerOf("0/lxd/0")
 	if want := (facade.ContainerResult{ID: "0/lxd/0", Life: facade.Dying, Status: facade.ContainerPending}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

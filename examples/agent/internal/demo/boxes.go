@@ -29,7 +29,7 @@ func (s *stage) refuseForeign(ctx context.Context) error {
 		switch {
 		case c.State != "error":
 			return errors.Errorf("%s is %q", foreign, c.State)
-		case !strings.Contains(c.Message, "no back end for lxd"):
+		case !strings.Contains(c.Message, "no back end for kvm"):
 			return errors.Errorf("the status of %s does not say why: %q", foreign, c.Message)
 		}
 		return nil

@@ -62,10 +62,17 @@ const (
 	wantType      = "want types of containers, as in lxd: lower-case letters and digits, a letter first"
 	wantHarvest   = "want none, unknown, destroyed or all"
 	wantBase      = "want name@channel, as in " + DefaultBase
+	wantImage     = "want an image's alias or fingerprint: letters, digits and, after the first, any of . _ / : -"
 	wantContainer = "want a container's file, its id with dashes for slashes, as in 0-lxd-1.yaml"
 )
 
-var baseForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)@([a-z0-9][a-z0-9./-]*)$`)
+// imageAttribute is what back ends know an image by that is named.
+const imageAttribute = "image"
+
+var (
+	baseForm  = regexp.MustCompile(`^([a-z][a-z0-9-]*)@([a-z0-9][a-z0-9./-]*)$`)
+	imageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$`)
+)
 
 // ParseMachine reads a machine.yaml.
 func ParseMachine(file string, data []byte) (*Machine, error) {
@@ -122,7 +129,7 @@ func parseTypeSettings(m *mapping, types []facade.ContainerType) map[facade.Cont
 // alive and has the default base.
 func ParseContainer(file string, data []byte) (Container, error) {
 	doc, m := open(file, data)
-	m.only("life", "base", "constraints", "user-data", "retry")
+	m.only("life", "base", "image", "constraints", "user-data", "retry")
 
 	c := Container{Life: facade.Alive, Retry: m.text("retry")}
 	if m.get("life") != nil {
@@ -139,6 +146,13 @@ func ParseContainer(file string, data []byte) (Container, error) {
 		c.Info.Base = facade.Base{Name: parts[1], Channel: parts[2]}
 	} else {
 		m.reject("base", wantBase)
+	}
+	if m.get("image") != nil {
+		image := m.text("image")
+		if !imageForm.MatchString(image) {
+			m.reject("image", wantImage)
+		}
+		c.Info.Attributes = map[string]string{imageAttribute: image}
 	}
 	c.Info.Constraints = parseConstraints(m.mapping("constraints"))
 	c.Info.UserData = facade.NewSecret(m.block("user-data", MaxUserData))

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/juju/clock"
+	"github.com/juju/errors"
+
+	"github.com/sutler-dev/sutler/containersetup"
+	"github.com/sutler-dev/sutler/containersetup/backends/host"
+	"github.com/sutler-dev/sutler/containersetup/backends/hostnet"
+	"github.com/sutler-dev/sutler/containersetup/backends/lxd"
+)
+
+// Within the agent's own directory: what was done to this machine, for containers of
+// LXD and for its network.
+const (
+	lxdDir     = "lxd"
+	networkDir = "network"
+)
+
+// lxdHost is LXD on this machine.
+type lxdHost struct {
+	config lxd.Config
+	// install has it installed where it is not.
+	install bool
+}
+
+func newLXD(modelUUID, controllerUUID, stateDir string, install bool, logger *slog.Logger) lxdHost {
+	return lxdHost{install: install, config: lxd.Config{
+		ModelUUID:      modelUUID,
+		ControllerUUID: controllerUUID,
+		StateDir:       filepath.Join(stateDir, lxdDir),
+		Logger:         logger,
+	}}
+}
+
+// probe looks for a daemon. Where one is to be installed there is nothing to look for:
+// that is done when somebody asks for a container.
+func (l lxdHost) probe(ctx context.Context) (containersetup.Backend, error) {
+	if !l.install {
+		initialiser, err := lxd.NewInitialiser(l.config)
+		if err != nil {
+			return containersetup.Backend{}, err
+		}
+		if err := initialiser.Probe(ctx); err != nil {
+			return containersetup.Backend{}, err
+		}
+	}
+	return lxd.NewBackend(l.config)
+}
+
+// hostNetwork returns what sees this machine's network, and puts its devices under
+// bridges when the controller says so; the controller of this example never does.
+func hostNetwork(stateDir string, logger *slog.Logger) (containersetup.NetworkObserver, containersetup.Bridger, error) {
+	machine := host.New(host.Config{})
+	observer, err := hostnet.NewObserver(hostnet.ObserverConfig{Host: machine, Logger: logger})
+	if err != nil {
+		return nil, nil, errors.Trace(err)
+	}
+	bridger, err := hostnet.NewBridger(hostnet.BridgerConfig{
+		Host: machine, Clock: clock.WallClock, StateDir: filepath.Join(stateDir, networkDir), Logger: logger,
+	})
+	if err != nil {
+		return nil, nil, errors.Trace(err)
+	}
+	return observer, bridger, nil
+}
