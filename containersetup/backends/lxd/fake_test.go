@@ -59,6 +59,15 @@ func newHost() *hosttest.Host {
 	return h
 }
 
+// notInstalled and onlyBase are what a machine without LXD answers.
+func notInstalled(_ context.Context, cmd host.Command) (host.Output, error) {
+	return host.Output{}, errors.NotFoundf("program %q", cmd.Args[0])
+}
+
+func onlyBase(context.Context, host.Command) (host.Output, error) {
+	return host.Output{Stdout: []byte("ii  base 1\n")}, nil
+}
+
 func (s *scripted) initialiser() *lxd.Initialiser {
 	s.Helper()
 	i, err := lxd.NewInitialiser(s.config)
@@ -328,10 +337,7 @@ func TestLXDIsInstalledWhereThereIsNone(t *testing.T) {
 		}
 		return "ii  base 1\n"
 	}
-	s.host.On(hosttest.Exit(127, "not found"), "lxd", "--version")
-	s.host.On(func(ctx context.Context, cmd host.Command) (host.Output, error) {
-		return host.Output{}, errors.NotFoundf("program %q", cmd.Args[0])
-	}, "lxd", "--version")
+	s.host.On(notInstalled, "lxd", "--version")
 	s.host.On(func(context.Context, host.Command) (host.Output, error) {
 		return host.Output{Stdout: []byte(packages())}, nil
 	}, "dpkg-query")
@@ -374,10 +380,8 @@ func TestInstallationWaitsForALockAndNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t)
 	s.daemon.Stop()
-	s.host.On(func(_ context.Context, cmd host.Command) (host.Output, error) {
-		return host.Output{}, errors.NotFoundf("program %q", cmd.Args[0])
-	}, "lxd", "--version")
-	s.host.On(hosttest.Print("ii  base 1\n"), "dpkg-query")
+	s.host.On(notInstalled, "lxd", "--version")
+	s.host.On(onlyBase, "dpkg-query")
 	s.host.On(hosttest.Print(""), "dpkg", "--audit")
 	s.host.HoldLock("/var/lib/dpkg/lock-frontend", &host.Process{PID: 42, Name: "unattended-upgr"})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
