@@ -164,7 +164,7 @@ func (s store) write(name string, data []byte) (err error) {
 }
 
 func (store) sync(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // ours
+	d, err := os.Open(dir)
 	if err != nil {
 		return errors.Trace(err)
 	}

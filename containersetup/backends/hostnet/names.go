@@ -30,11 +30,11 @@ func BridgeName(device string) string {
 // Bridges of those who run containers: their names begin so, with digits after it, or
 // with anything.
 var (
-	containerBridge = regexp.MustCompile(`^(lxdbr|lxcbr|virbr|docker|podman|cni-podman|cni|incusbr)[0-9]|^docker_gwbridge$|^lxdfan`) //nolint:gochecknoglobals // a constant in all but name
+	containerBridge = regexp.MustCompile(`^(lxdbr|lxcbr|virbr|docker|podman|cni-podman|cni|incusbr)[0-9]|^docker_gwbridge$|^lxdfan`)
 	// Docker's networks that people made.
-	dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`) //nolint:gochecknoglobals // a constant in all but name
+	dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
 	// Taps of virtual machines: libvirt's and LXD's.
-	tapName = regexp.MustCompile(`^(vnet[0-9]+|tap[0-9a-f]+)$`) //nolint:gochecknoglobals // a constant in all but name
+	tapName = regexp.MustCompile(`^(vnet[0-9]+|tap[0-9a-f]+)$`)
 )
 
 // rules tell what belongs to containers.

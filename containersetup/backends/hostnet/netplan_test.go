@@ -410,15 +410,12 @@ func TestNetplanGeneratesFromWhatIsWritten(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, netplanFile)
 	text := strings.ReplaceAll(netplanText, "  x-secret: canary-8f31\n", "")
-	real := host.New(host.Config{})
-	if err := real.WriteFile(t.Context(), file, []byte(text), 0o600); err != nil {
+	machine := host.New(host.Config{})
+	if err := machine.WriteFile(t.Context(), file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	applied := false
-	mixed := &mixedHost{Host: real, apply: func() error {
-		applied = true
-		return nil
-	}}
+	mixed := &mixedHost{Host: machine}
 	s := newScripted(t, func(c *BridgerConfig) { c.Host, c.NetplanRoot = mixed, root })
 	mixed.apply = func() error {
 		applied = true

@@ -392,7 +392,7 @@ func TestWithoutTheWatchdogThatIsWantedNothingIsChanged(t *testing.T) {
 type impatientClock struct{ clock.Clock }
 
 func (c impatientClock) Now() time.Time {
-	return c.Clock.Now().Add(100 * time.Duration(time.Since(start)))
+	return c.Clock.Now().Add(100 * time.Since(start))
 }
 
 var start = time.Now()

@@ -92,7 +92,7 @@ func (b *Bridger) watch(ctx context.Context, j *journal) (*dog, error) {
 		return nil, nil
 	}
 	// Neither with this call nor with this process does it end.
-	cmd := exec.Command(b.config.Watchdog[0], b.config.Watchdog[1:]...) //nolint:gosec,noctx // as configured; it outlives the context
+	cmd := exec.Command(b.config.Watchdog[0], b.config.Watchdog[1:]...) //nolint:noctx // it outlives the context
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Trace(err)

@@ -5,11 +5,9 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/juju/errors"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +32,7 @@ var native = binary.NativeEndian //nolint:gochecknoglobals // a constant in all 
 // attribute returns one with its header, padded.
 func attribute(typ uint16, value []byte) []byte {
 	b := make([]byte, unix.SizeofRtAttr, unix.SizeofRtAttr+len(value)+3)
-	native.PutUint16(b, uint16(unix.SizeofRtAttr+len(value))) //nolint:gosec // the kernel's own are not longer
+	native.PutUint16(b, uint16(unix.SizeofRtAttr+len(value)))
 	native.PutUint16(b[2:], typ)
 	b = append(b, value...)
 	for len(b)%4 != 0 {
@@ -45,6 +43,34 @@ func attribute(typ uint16, value []byte) []byte {
 
 func uint32Attribute(typ uint16, value uint32) []byte {
 	return attribute(typ, native.AppendUint32(nil, value))
+}
+
+// number reads one; 0 where there is none.
+func number(b []byte) uint32 {
+	if len(b) < 4 {
+		return 0
+	}
+	return native.Uint32(b)
+}
+
+// attr is one attribute.
+type attr struct {
+	typ   uint16
+	value []byte
+}
+
+// parseAttributes refuses lengths that cannot be, as a journal that was damaged may have.
+func parseAttributes(b []byte) ([]attr, error) {
+	var out []attr
+	for len(b) >= unix.SizeofRtAttr {
+		n := int(native.Uint16(b))
+		if n < unix.SizeofRtAttr || n > len(b) {
+			return nil, errors.NotValidf("attribute of %d bytes", n)
+		}
+		out = append(out, attr{native.Uint16(b[2:]), b[unix.SizeofRtAttr:n]})
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return out, nil
 }
 
 func toAddr(b []byte) netip.Addr {
@@ -75,7 +101,7 @@ func parseAddress(raw []byte, names map[int]string) (Address, bool, error) {
 	if !ok || !internet(family) {
 		return Address{}, false, nil
 	}
-	attrs, err := nl.ParseRouteAttr(raw[lengthIfaddrmsg:])
+	attrs, err := parseAttributes(raw[lengthIfaddrmsg:])
 	if err != nil {
 		return Address{}, false, errors.Annotate(err, "message about an address")
 	}
@@ -83,18 +109,18 @@ func parseAddress(raw []byte, names map[int]string) (Address, bool, error) {
 	flags := uint32(raw[2])
 	var local, address netip.Addr
 	for _, attr := range attrs {
-		switch attr.Attr.Type & typeMask {
+		switch attr.typ & typeMask {
 		case unix.IFA_LOCAL:
-			local = toAddr(attr.Value)
+			local = toAddr(attr.value)
 		case unix.IFA_ADDRESS:
-			address = toAddr(attr.Value)
+			address = toAddr(attr.value)
 		case unix.IFA_FLAGS:
-			if len(attr.Value) >= 4 {
-				flags = native.Uint32(attr.Value)
+			if len(attr.value) >= 4 {
+				flags = native.Uint32(attr.value)
 			}
 		case unix.IFA_CACHEINFO:
-			if len(attr.Value) >= 8 {
-				a.Dynamic = native.Uint32(attr.Value[4:]) != forever
+			if len(attr.value) >= 8 {
+				a.Dynamic = native.Uint32(attr.value[4:]) != forever
 			}
 		}
 	}
@@ -119,7 +145,7 @@ func encodeAddress(a Address, index int, age time.Duration, flags uint32) ([]byt
 	if len(a.Raw) < lengthIfaddrmsg {
 		return nil, errors.NotValidf("address %s", a)
 	}
-	attrs, err := nl.ParseRouteAttr(a.Raw[lengthIfaddrmsg:])
+	attrs, err := parseAttributes(a.Raw[lengthIfaddrmsg:])
 	if err != nil {
 		return nil, errors.Annotatef(err, "address %s", a)
 	}
@@ -127,10 +153,10 @@ func encodeAddress(a Address, index int, age time.Duration, flags uint32) ([]byt
 	const own = unix.IFA_F_PERMANENT | unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED | unix.IFA_F_SECONDARY
 	all := uint32(a.Raw[2])
 	out := bytes.Clone(a.Raw[:lengthIfaddrmsg])
-	native.PutUint32(out[4:], uint32(index)) //nolint:gosec // the kernel's own number
+	native.PutUint32(out[4:], uint32(index))
 	for _, attr := range attrs {
-		value := attr.Value
-		switch attr.Attr.Type & typeMask {
+		value := attr.value
+		switch attr.typ & typeMask {
 		case unix.IFA_FLAGS:
 			if len(value) >= 4 {
 				all = native.Uint32(value)
@@ -143,7 +169,7 @@ func encodeAddress(a Address, index int, age time.Duration, flags uint32) ([]byt
 		case unix.IFA_CACHEINFO:
 			value = aged(value, age)
 		}
-		out = append(out, attribute(attr.Attr.Type, value)...)
+		out = append(out, attribute(attr.typ, value)...)
 	}
 	all = all&^own | flags
 	out[2] = byte(all)
@@ -166,7 +192,7 @@ func aged(cacheinfo []byte, age time.Duration) []byte {
 		return cacheinfo
 	}
 	out := bytes.Clone(cacheinfo)
-	seconds := uint32(max(0, age) / time.Second) //nolint:gosec // less than a lifetime
+	seconds := uint32(max(0, age) / time.Second)
 	for at, least := range map[int]uint32{0: 0, 4: 1} {
 		left := native.Uint32(out[at:])
 		if left == forever {
@@ -188,33 +214,33 @@ func parseRoute(raw []byte, names map[int]string) (Route, bool, error) {
 	if !internet(family) || flags&unix.RTM_F_CLONED != 0 || r.Protocol == unix.RTPROT_KERNEL || r.Protocol == unix.RTPROT_REDIRECT {
 		return Route{}, false, nil
 	}
-	attrs, err := nl.ParseRouteAttr(raw[lengthRtmsg:])
+	attrs, err := parseAttributes(raw[lengthRtmsg:])
 	if err != nil {
 		return Route{}, false, errors.Annotate(err, "message about a route")
 	}
 	var hop Hop
 	var dst, from netip.Addr
 	for _, attr := range attrs {
-		switch attr.Attr.Type & typeMask {
+		switch attr.typ & typeMask {
 		case unix.RTA_DST:
-			dst = toAddr(attr.Value)
+			dst = toAddr(attr.value)
 		case unix.RTA_SRC:
-			from = toAddr(attr.Value)
+			from = toAddr(attr.value)
 		case unix.RTA_PREFSRC:
-			r.Src = toAddr(attr.Value)
+			r.Src = toAddr(attr.value)
 		case unix.RTA_TABLE:
-			r.Table = native.Uint32(attr.Value)
+			r.Table = number(attr.value)
 		case unix.RTA_PRIORITY:
-			r.Metric = native.Uint32(attr.Value)
+			r.Metric = number(attr.value)
 		case unix.RTA_OIF:
-			hop.Link = names[int(native.Uint32(attr.Value))]
+			hop.Link = names[int(number(attr.value))]
 			if hop.Link == "" {
 				return Route{}, false, nil
 			}
 		case unix.RTA_GATEWAY, unix.RTA_VIA:
 			hop.Gateway = gateway(attr)
 		case unix.RTA_MULTIPATH:
-			if r.Hops, err = parseHops(attr.Value, names); err != nil || r.Hops == nil {
+			if r.Hops, err = parseHops(attr.value, names); err != nil || r.Hops == nil {
 				return Route{}, false, err
 			}
 		}
@@ -234,11 +260,11 @@ func parseRoute(raw []byte, names map[int]string) (Route, bool, error) {
 
 // gateway reads one of the route's own family, or of the other one, after which it then
 // says so.
-func gateway(attr syscall.NetlinkRouteAttr) netip.Addr {
-	if attr.Attr.Type&typeMask == unix.RTA_VIA && len(attr.Value) > 2 {
-		return toAddr(attr.Value[2:])
+func gateway(attr attr) netip.Addr {
+	if attr.typ&typeMask == unix.RTA_VIA && len(attr.value) > 2 {
+		return toAddr(attr.value[2:])
 	}
-	return toAddr(attr.Value)
+	return toAddr(attr.value)
 }
 
 // parseHops returns nil when the link of one is not there.
@@ -253,12 +279,12 @@ func parseHops(b []byte, names map[int]string) ([]Hop, error) {
 		if hop.Link == "" {
 			return nil, nil
 		}
-		attrs, err := nl.ParseRouteAttr(b[lengthRtnexthop:length])
+		attrs, err := parseAttributes(b[lengthRtnexthop:length])
 		if err != nil {
 			return nil, errors.Annotate(err, "message about a route")
 		}
 		for _, attr := range attrs {
-			if t := attr.Attr.Type & typeMask; t == unix.RTA_GATEWAY || t == unix.RTA_VIA {
+			if t := attr.typ & typeMask; t == unix.RTA_GATEWAY || t == unix.RTA_VIA {
 				hop.Gateway = gateway(attr)
 			}
 		}
@@ -274,7 +300,7 @@ func encodeRoute(r Route, index func(name string) (int, error)) ([]byte, error) 
 	if len(r.Raw) < lengthRtmsg {
 		return nil, errors.NotValidf("route %s", r)
 	}
-	attrs, err := nl.ParseRouteAttr(r.Raw[lengthRtmsg:])
+	attrs, err := parseAttributes(r.Raw[lengthRtmsg:])
 	if err != nil {
 		return nil, errors.Annotatef(err, "route %s", r)
 	}
@@ -291,10 +317,13 @@ func encodeRoute(r Route, index func(name string) (int, error)) ([]byte, error) 
 	// Of the flags, only this one is the maker's; the rest tells how the route is.
 	native.PutUint32(out[8:], native.Uint32(out[8:])&unix.RTNH_F_ONLINK)
 	for _, attr := range attrs {
-		value := bytes.Clone(attr.Value)
-		switch attr.Attr.Type & typeMask {
+		value := bytes.Clone(attr.value)
+		switch attr.typ & typeMask {
 		case unix.RTA_OIF:
-			native.PutUint32(value, uint32(indices[0])) //nolint:gosec // the kernel's own number
+			if len(indices) == 0 {
+				return nil, errors.NotValidf("route %s", r)
+			}
+			value = native.AppendUint32(nil, uint32(indices[0]))
 		case unix.RTA_MULTIPATH:
 			patchHops(value, indices)
 		case rtaNHID:
@@ -307,7 +336,7 @@ func encodeRoute(r Route, index func(name string) (int, error)) ([]byte, error) 
 			}
 			continue
 		}
-		out = append(out, attribute(attr.Attr.Type, value)...)
+		out = append(out, attribute(attr.typ, value)...)
 	}
 	return out, nil
 }
@@ -318,7 +347,7 @@ func expiry(cacheinfo []byte) uint32 {
 	if len(cacheinfo) < at+4 {
 		return 0
 	}
-	left := int32(native.Uint32(cacheinfo[at:])) //nolint:gosec // it is signed there
+	left := int32(native.Uint32(cacheinfo[at:]))
 	if left <= 0 {
 		return 0
 	}
@@ -331,8 +360,11 @@ func patchHops(b []byte, indices []int) {
 			return
 		}
 		length := int(native.Uint16(b))
+		if length < lengthRtnexthop {
+			return
+		}
 		b[2] &= unix.RTNH_F_ONLINK
-		native.PutUint32(b[4:], uint32(index)) //nolint:gosec // the kernel's own number
+		native.PutUint32(b[4:], uint32(index))
 		b = b[min(len(b), (length+3)&^3):]
 	}
 }
