@@ -64,7 +64,7 @@ func NewBridger(config BridgerConfig) (*Bridger, error) {
 // could not be put back.
 func (b *Bridger) Bridge(ctx context.Context, devices []facade.DeviceToBridge, delay time.Duration) error {
 	if err := checkRequest(devices, delay); err != nil {
-		return errors.Annotate(err, "bridging")
+		return errors.Trace(err)
 	}
 	if len(devices) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func (b *Bridger) bridge(ctx context.Context, devices []facade.DeviceToBridge, d
 	}
 	jobs, err := b.prepare(ctx, todo)
 	if err != nil {
-		return errors.Annotate(err, "bridging")
+		return errors.Trace(err)
 	}
 	if !hasBond(todo) {
 		delay = 0

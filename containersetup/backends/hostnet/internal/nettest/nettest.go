@@ -165,12 +165,18 @@ func (ns Namespace) Do(t testing.TB, args ...string) string {
 	return out
 }
 
-// Try runs a command in the namespace and returns what it printed.
+// Try runs a command in the namespace and returns what it printed; to its standard error
+// only when it failed, since ip complains there of other namespaces that come and go.
 func (ns Namespace) Try(args ...string) (string, error) {
 	// Not ip netns exec, which makes a mount namespace for every command: they are many.
 	all := append([]string{"--net=" + ns.Path}, args...)
-	out, err := exec.Command("nsenter", all...).CombinedOutput() //nolint:noctx // a moment's work
-	return string(out), err
+	cmd := exec.Command("nsenter", all...) //nolint:noctx // a moment's work
+	var out, complaints strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return out.String() + complaints.String(), err
+	}
+	return out.String(), nil
 }
 
 // Start runs a program in the namespace until the test ends.
