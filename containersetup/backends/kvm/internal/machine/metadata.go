@@ -28,9 +28,10 @@ type element struct {
 	Interfaces []nic    `xml:"sutler:interface"`
 }
 
+// tag has all in attributes: libvirt keeps blanks in those, but not between elements.
 type tag struct {
 	Key   string `xml:"key,attr"`
-	Value string `xml:",chardata"`
+	Value string `xml:"value,attr"`
 }
 
 // nic is what the domain's own element about an interface does not tell.

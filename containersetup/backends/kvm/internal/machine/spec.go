@@ -215,7 +215,7 @@ func text(s string) bool {
 // xmlText tells whether a text comes out of XML as it went in.
 func xmlText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r < ' ' && r != '\t' && r != '\n' || r == 0x7f || r == utf8.RuneError || r == 0xfffe || r == 0xffff
+		return r < ' ' && !strings.ContainsRune("\t\n\r", r) || r == 0x7f || r == utf8.RuneError || r == 0xfffe || r == 0xffff
 	})
 }
 
