@@ -164,9 +164,7 @@ func TestSeveralDevicesAreBridgedByIfupdown(t *testing.T) {
 
 func TestAnAddressFromDHCPMovesByIfupdown(t *testing.T) {
 	w, _ := ifupdownWorld(t, "auto eth0\niface eth0 inet dhcp\n")
-	if _, err := os.Stat("/sbin/udhcpc"); err != nil {
-		nettest.Need(t, "udhcpc")
-	}
+	nettest.Need(t, "udhcpc")
 	w.dhcp(t, "eth0")
 	w.ifup(t, "eth0")
 	before := w.state(t)
@@ -213,6 +211,7 @@ func (h *faultyHost) WriteFile(ctx context.Context, name string, data []byte, pe
 
 // Each command and each file fails, before and after it had its effect.
 func TestAFailureAtEveryStepOfIfupdownPutsAllBack(t *testing.T) {
+	t.Parallel()
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprint("after its effect: ", after), func(t *testing.T) {
 			faulty := &faultyHost{}
@@ -236,12 +235,12 @@ func TestAFailureAtEveryStepOfIfupdownPutsAllBack(t *testing.T) {
 					}
 					return errBoom
 				}
-				err := w.bridge(t, "eth0", "eth1")
+				err := w.bridge(t, "eth0")
 				if failed == "" {
 					if err != nil {
 						t.Errorf("without a failure: %v", err)
 					}
-					if step != 9 {
+					if step != 6 {
 						t.Errorf("%d steps", step)
 					}
 					break
@@ -265,6 +264,7 @@ func TestAFailureAtEveryStepOfIfupdownPutsAllBack(t *testing.T) {
 
 // H6, H7: what was there by other means than the files is lost with them.
 func TestWhatIfupdownLosesIsPutBack(t *testing.T) {
+	t.Parallel()
 	for want, line := range map[string]string{
 		"no address 10.1.0.9/24 of eth0":                    "addr add 10.1.0.9/24 dev eth0",
 		"no route default via 10.1.0.1 dev eth0 metric 5":   "route add default via 10.1.0.1 dev eth0 metric 5",
@@ -352,4 +352,30 @@ func TestAToolThatOutlivesTheAgentIsPutBackToo(t *testing.T) {
 		}
 	}
 	w.Host.MustReach(t, "10.1.0.1", "192.0.2.9", "fd00:1::1", "10.2.0.1")
+}
+
+// The context ends while ifup runs, which ends with it.
+func TestTheEndOfTheContextWhileAToolRunsPutsAllBack(t *testing.T) {
+	text := strings.Replace(staticStanzas, "\tgateway 10.1.0.1 # the neighbour\n", "\tgateway 10.1.0.1\n\tup [ $IFACE = eth0 ] || sleep 600\n", 1)
+	w, file := ifupdownWorld(t, text)
+	layIfupdown(t, w)
+	snapshot := w.Host.Snapshot(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if out, _ := w.Host.Try("ip", "-o", "addr", "show", "dev", "br-eth0"); strings.Contains(out, "10.1.0.5/24") {
+				return
+			}
+		}
+	}()
+	err := w.bridger.Bridge(ctx, eth0(), 0)
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "all was put back after: bridging eth0: ifup") {
+		t.Errorf("got %v", err)
+	}
+	w.wantSame(t, snapshot)
+	if content(t, file) != text {
+		t.Error(content(t, file))
+	}
 }

@@ -96,6 +96,7 @@ var networks = []struct {
 }}
 
 func TestDevicesAreBridgedByNetlink(t *testing.T) {
+	t.Parallel()
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -104,6 +105,7 @@ func TestDevicesAreBridgedByNetlink(t *testing.T) {
 			untouched := others(w.Host.Snapshot(t), network.devices)
 			w.Host.MustReach(t, network.reached...)
 			w.mustBridge(t, network.devices...)
+			t.Logf("packets could be lost for %s", w.last.Sub(w.under))
 			for _, name := range network.devices {
 				// A device that two routes share has moved for each.
 				if len(network.devices) == 1 {
@@ -179,6 +181,7 @@ const errBoom = errors.ConstError("boom")
 // Each step of each network fails, once before it was done and once after. All is as it
 // was, and the error says which step.
 func TestAFailureAtEveryStepPutsAllBack(t *testing.T) {
+	t.Parallel()
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -284,6 +287,7 @@ func TestH6ABridgeWithAnotherMACIsPutBack(t *testing.T) {
 // H7, github.com/canonical/lxd/issues/3778: the default route was lost in mid-change. Here
 // somebody takes it, and an address, as soon as they are on the bridge.
 func TestH7WhatIsLostIsPutBack(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ steal, want string }{
 		"default route":      {"route del default", "no route default via 10.1.0.1 dev eth0 metric 101"},
 		"IPv6 default route": {"-6 route del default", "no route default via fd00:1::1 dev eth0 metric 101"},
@@ -329,6 +333,7 @@ func TestWhatIsOthersIsLeftToThem(t *testing.T) {
 }
 
 func TestAnInterfaceThatVanishesInTheMiddle(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []kernel.Verb{kernel.AddBridge, kernel.SetMaster, kernel.AddAddress, kernel.AddRoute} {
 		t.Run(string(verb), func(t *testing.T) {
 			w := newWorld(t)

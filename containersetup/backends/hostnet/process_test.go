@@ -251,13 +251,14 @@ var hosts = []struct {
 		layIfupdown(t, w)
 		return w
 	},
-	devices: []string{"eth0", "eth1"},
+	devices: []string{"eth0"},
 	reached: []string{"10.1.0.1", "10.2.0.1", "fd00:1::1", "192.0.2.9"},
 }}
 
 // An agent is killed with -9 before and after each step. The watchdog puts all back
 // without anybody asking for it.
 func TestTheWatchdogPutsBackWhatAKilledAgentLeft(t *testing.T) {
+	t.Parallel()
 	for _, h := range hosts {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprint(h.name, ", after the step: ", after), func(t *testing.T) {
@@ -296,6 +297,7 @@ func (w *world) files(t *testing.T) string {
 
 // Without a watchdog the next process does, before anything else.
 func TestTheNextProcessPutsBackWhatAKilledAgentLeft(t *testing.T) {
+	t.Parallel()
 	for _, h := range hosts {
 		for _, after := range []bool{false, true} {
 			if after && h.name == "ifupdown" {

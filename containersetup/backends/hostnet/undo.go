@@ -54,6 +54,8 @@ func (u undoer) undo(ctx context.Context, j *journal) error {
 	log := u.logger.With(slog.String("devices", names(j.Bridgings)))
 	log.WarnContext(ctx, "putting the network back as it was")
 	failed := &notPutBack{}
+	// Also where nothing seems to have changed: a tool that outlived its process may be
+	// about to.
 	u.tools(ctx, log, j.UndoBefore, j.ToolTimeout)
 	for _, f := range j.Files {
 		if isAs(ctx, u.host, f) {

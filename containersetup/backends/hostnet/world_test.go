@@ -32,6 +32,9 @@ type world struct {
 
 	mu   sync.Mutex
 	done []string
+	// under is when a device was put under a bridge last, last when the last change was
+	// done.
+	under, last time.Time
 }
 
 // logs collects what was logged.
@@ -91,13 +94,20 @@ func (k *watched) Do(ctx context.Context, c kernel.Change) error {
 	n := len(k.w.done)
 	k.w.done = append(k.w.done, c.String())
 	before := k.w.before
+	if c.Verb == kernel.SetMaster && c.Master != "" {
+		k.w.under = time.Now()
+	}
 	k.w.mu.Unlock()
 	if before != nil {
 		if err := before(n, c); err != nil {
 			return err
 		}
 	}
-	return k.Kernel.Do(ctx, c)
+	err := k.Kernel.Do(ctx, c)
+	k.w.mu.Lock()
+	k.w.last = time.Now()
+	k.w.mu.Unlock()
+	return err
 }
 
 func (w *world) changes() []string {

@@ -41,7 +41,7 @@ func missing(programs []string) string {
 	}
 	for _, program := range append([]string{"ip", "nsenter", "busybox"}, programs...) {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Sprintf("no program %s (on Debian: apt-get install iproute2 util-linux ifupdown bridge-utils netplan.io dnsmasq-base busybox-static)", program)
+			return fmt.Sprintf("no program %s (on Debian: apt-get install iproute2 util-linux ifupdown bridge-utils netplan.io dnsmasq-base busybox-static udhcpc nftables iptables)", program)
 		}
 	}
 	name := random()
