@@ -201,7 +201,9 @@ func (b *Broker) make(ctx context.Context, want api.CreateInstance, params conta
 		// Half made, by a call whose reply was lost or by another agent of this machine.
 		return api.Instance{}, errors.Annotate(errors.WithType(err, errors.NotYetAvailable), "somebody else makes it")
 	}
-	if err := b.quick.PatchInstance(ctx, want.Name, api.InstancePatch{Config: map[string]string{madeKey: "true"}}, ""); err != nil {
+	// From here it starts with the host; the half of one must not.
+	made := map[string]string{madeKey: "true", "boot.autostart": "true"}
+	if err := b.quick.PatchInstance(ctx, want.Name, api.InstancePatch{Config: made}, ""); err != nil {
 		return api.Instance{}, err
 	}
 	there, _, err := b.quick.Instance(ctx, want.Name)

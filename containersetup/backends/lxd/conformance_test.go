@@ -29,7 +29,6 @@ func TestConformance(t *testing.T) {
 		w := newWorld(t, daemon)
 		between := newProxy(t, daemon.Socket)
 		w.config.Socket = between.path
-		w.config.StopTimeout = 5 * time.Second
 		return backendtest.Harness{
 			Backend: w.backend(),
 			Params:  params,

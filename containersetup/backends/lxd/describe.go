@@ -81,7 +81,6 @@ func (b *Broker) instanceConfig(params container.StartParams) (map[string]string
 		}
 		config[tagPrefix+tag] = value
 	}
-	config["boot.autostart"] = "true"
 	if user := info.UserData.Reveal(); user != "" {
 		config["user.user-data"] = user
 	}

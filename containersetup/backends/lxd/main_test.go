@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
 	"github.com/sutler-dev/sutler/containersetup/backends/lxd"
@@ -14,6 +15,10 @@ import (
 // childConfig has, in a process that tests start in order to kill it, what the child
 // is to do.
 const childConfig = "SUTLER_LXD_TEST_CHILD"
+
+// stopTimeout is short: a container that is stopped as soon as it was started does not
+// hear of it.
+const stopTimeout = 2 * time.Second
 
 // child is an agent that prepares the host and starts a container.
 type child struct {
@@ -42,7 +47,7 @@ func runChild(text string) error {
 	ctx := context.Background()
 	config := lxd.Config{
 		ModelUUID: c.Model, ControllerUUID: controllerUUID, StateDir: c.StateDir, Socket: c.Socket,
-		Host: host.New(host.Config{Prefix: c.Prefix}),
+		Host: host.New(host.Config{Prefix: c.Prefix}), StopTimeout: stopTimeout,
 	}
 	initialiser, err := lxd.NewInitialiser(config)
 	if err != nil {

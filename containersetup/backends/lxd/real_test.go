@@ -1,6 +1,7 @@
 package lxd_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,16 +24,10 @@ import (
 // hostState is what a host's network, firewall and LXD look like.
 func (w *world) hostState() string {
 	w.Helper()
-	var b strings.Builder
-	for _, command := range [][]string{
-		{"ip", "-br", "link", "show"}, {"ip", "-br", "address", "show"}, {"ip", "route", "show", "table", "all"},
-		{"ip", "-6", "route", "show", "table", "main"}, {"nft", "list", "ruleset"}, {"iptables-save"},
-		{"lxc", "query", "/1.0/storage-pools"}, {"lxc", "query", "/1.0/networks"}, {"lxc", "profile", "show", "default"},
-		{"lxc", "config", "show"}, {"lxc", "list", "--format", "csv", "-c", "n"},
-	} {
-		fmt.Fprintf(&b, "# %s\n%s\n", strings.Join(command, " "), w.daemon.Run(w.T, command...))
-	}
-	return b.String()
+	const script = `for command in "$@"; do echo "# $command"; $command || exit; done`
+	return w.daemon.Run(w.T, "sh", "-c", script, "sh",
+		"ip -br link show", "ip -br address show", "ip route show table all", "ip -6 route show table main", "nft list ruleset", "iptables-save",
+		"lxc query /1.0/storage-pools", "lxc query /1.0/networks", "lxc profile show default", "lxc config show", "lxc list --format csv -c n")
 }
 
 func TestHostIsPreparedOnceAndUndoneAsItWasFound(t *testing.T) {
@@ -322,7 +317,7 @@ func killedAt(t *testing.T, daemon *lxdtest.Daemon, moment string, n int) (kille
 		defer mu.Unlock()
 		if count++; count == n {
 			killed = true
-			_ = agent.Process.Kill()
+			_ = agent.Process.Kill() // there since before it was waited for
 			return false
 		}
 		return true
@@ -332,14 +327,22 @@ func killedAt(t *testing.T, daemon *lxdtest.Daemon, moment string, n int) (kille
 	} else {
 		between.hook(nil, strike)
 	}
-	out, err := agent.CombinedOutput()
+	var out bytes.Buffer
+	agent.Stdout, agent.Stderr = &out, &out
+	mu.Lock() // whoever strikes has a process to kill
+	err = agent.Start()
+	mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = agent.Wait()
 	mu.Lock()
 	defer mu.Unlock()
 	switch {
 	case killed && err == nil:
 		t.Fatalf("killed %s change %d, and ended well", moment, n)
 	case !killed && err != nil:
-		t.Fatalf("not killed: %v: %s", err, out)
+		t.Fatalf("not killed: %v: %s", err, &out)
 	}
 
 	// The next agent finishes whatever it was.

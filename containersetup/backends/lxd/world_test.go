@@ -39,6 +39,7 @@ func newWorld(t *testing.T, daemon *lxdtest.Daemon) *world {
 		StateDir:       t.TempDir(),
 		Host:           daemon.Host,
 		Socket:         daemon.Socket,
+		StopTimeout:    stopTimeout,
 		Logger:         slog.New(steps),
 	}, steps}
 }
