@@ -82,7 +82,8 @@ func (b *Bridger) Bridge(ctx context.Context, devices []facade.DeviceToBridge, d
 
 // Recover puts back what an earlier process left when it died in the middle of a change.
 // Nothing left is success. Call it when the host starts, before the network is used;
-// every Bridge begins with it, too.
+// every Bridge begins with it, too. Once begun it goes on after the end of ctx, for
+// Config.RollbackTimeout at most.
 func (b *Bridger) Recover(ctx context.Context) error {
 	release, err := b.lock(ctx)
 	if err != nil {

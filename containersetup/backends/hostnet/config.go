@@ -45,7 +45,8 @@ const (
 
 // BridgerConfig is what a [Bridger] works with. Host, Clock and StateDir are required.
 type BridgerConfig struct {
-	// Host is where files are and commands run.
+	// Host is where files are and commands run. The kernel is told directly, so a dry
+	// run of the host does not keep a Bridger from changing the network.
 	Host host.Host
 	// Clock is where time comes from.
 	Clock clock.Clock

@@ -331,7 +331,7 @@ func TestAFileThatDoesNotParseChangesNothing(t *testing.T) {
 
 // The agent is killed while ifup runs, which goes on without it.
 func TestAToolThatOutlivesTheAgentIsPutBackToo(t *testing.T) {
-	text := strings.Replace(staticStanzas, "\tgateway 10.1.0.1 # the neighbour\n", "\tgateway 10.1.0.1 # the neighbour\n\tpre-up sleep 1\n\tup ip addr add 10.66.0.1/24 dev $IFACE\n", 1)
+	text := strings.Replace(staticStanzas, "\tgateway 10.1.0.1 # the neighbour\n", "\tgateway 10.1.0.1 # the neighbour\n\tup [ $IFACE = eth0 ] || sleep 5\n\tup ip addr add 10.66.0.1/24 dev $IFACE\n", 1)
 	w, file := ifupdownWorld(t, text)
 	layIfupdown(t, w)
 	snapshot := w.Host.Snapshot(t)
@@ -341,7 +341,9 @@ func TestAToolThatOutlivesTheAgentIsPutBackToo(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait()
+		if !killed(t, cmd) {
+			t.Fatal("it was done already")
+		}
 		nettest.Wait(t, "the journal to go", func() bool {
 			_, err := os.Stat(filepath.Join(w.config.StateDir, journalName))
 			return os.IsNotExist(err)

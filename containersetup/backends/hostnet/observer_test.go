@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -184,6 +185,15 @@ func TestAHostIsObserved(t *testing.T) {
 		return out
 	}
 	seen := see(w.Host)
+	// By a file that is open, too.
+	f, err := os.Open(w.Host.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if diff := cmp.Diff(seen, see(nettest.Namespace{Path: fmt.Sprint("/proc/self/fd/", f.Fd())})); diff != "" {
+		t.Error(diff)
+	}
 	eth0 := seen["eth0"]
 	if eth0.MAC != w.Host.MAC(t, "eth0") || eth0.Gateway != "10.1.0.1" || !slices.Contains(eth0.Addresses, "10.1.0.5/24") || !slices.Contains(eth0.Addresses, "fd00:1::5/64") ||
 		eth0.Type != facade.EthernetInterface || eth0.MTU != 1500 || !eth0.Up || eth0.Parent != "" {
