@@ -4,6 +4,7 @@
 # make testbed  builds and starts what is missing of Kubernetes; make testbed-down stops it
 # make test-node  the tests that need pods that really run: in the network of the test bed's node
 # make demo-kubernetes  the story with operators that are pods, on the test bed's node
+# make demo-lxd  the story with containers of LXD, on an LXD of its own: as root
 # make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
 # make fuzz     every fuzz target in turn   FUZZTIME=30s or 20000x
 # make stories  the simulation, at length   STORIES=100000 SEED=1
@@ -24,7 +25,7 @@ SEED      ?=
 # The package of the simulation, whose tests take -stories and -seed.
 SIMULATION ?= ./internal/simulation
 
-.PHONY: test test-node lint demo demo-kubernetes testbed testbed-down bench fuzz stories ci clean
+.PHONY: test test-node lint demo demo-kubernetes demo-lxd testbed testbed-down bench fuzz stories ci clean
 
 test:
 	@set -e; for module in $$(scripts/modules); do \
@@ -46,6 +47,9 @@ demo:
 
 demo-kubernetes:
 	@examples/agent/demo-kubernetes
+
+demo-lxd:
+	@examples/agent/demo-lxd
 
 testbed:
 	@testbed/up

@@ -54,6 +54,9 @@ type world struct {
 	program string
 	dir     string
 	logPath string
+	// prefix stands before the program, to have it run elsewhere, and env is added to
+	// its environment.
+	prefix, env []string
 
 	agent *exec.Cmd
 	ended chan struct{}
@@ -73,7 +76,7 @@ func newWorld(t *testing.T, apps ...string) *world {
 	}
 	t.Cleanup(func() {
 		if w.agent != nil {
-			_ = w.agent.Process.Kill()
+			_ = w.signal(syscall.SIGKILL)
 			<-w.ended
 		}
 		for _, pid := range processesUnder(t, w.dir) {
@@ -110,7 +113,9 @@ func (w *world) startProgram(args ...string) {
 		w.t.Fatal(err)
 	}
 	defer log.Close()
-	w.agent = exec.Command(w.program, append(args, "--model", w.dir, "--debug")...)
+	argv := slices.Concat(w.prefix, []string{w.program}, args, []string{"--model", w.dir, "--debug"})
+	w.agent = exec.Command(argv[0], argv[1:]...)
+	w.agent.Env = append(os.Environ(), w.env...)
 	w.agent.Stdout, w.agent.Stderr = log, log
 	if err := w.agent.Start(); err != nil {
 		w.t.Fatal(err)
@@ -119,10 +124,34 @@ func (w *world) startProgram(args ...string) {
 	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(w.agent, w.ended)
 }
 
+// signal sends the agent a signal. What the prefix has started ends with it.
+func (w *world) signal(sig syscall.Signal) error {
+	pid := w.agent.Process.Pid
+	if len(w.prefix) > 0 {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Sscan(string(data), &pid); err != nil {
+			return err
+		}
+	}
+	return syscall.Kill(pid, sig)
+}
+
+// checkLog searches the agent's log for what must not be in it.
+func (w *world) checkLog(secret string) {
+	w.t.Helper()
+	log, err := os.ReadFile(w.logPath)
+	if err != nil || strings.Contains(string(log), secret) {
+		w.t.Errorf("%s is in the log, or %v", secret, err)
+	}
+}
+
 // end signals the agent and returns its exit code, -1 if it was killed.
 func (w *world) end(sig syscall.Signal) int {
 	w.t.Helper()
-	if err := w.agent.Process.Signal(sig); err != nil {
+	if err := w.signal(sig); err != nil {
 		w.t.Fatal(err)
 	}
 	select {

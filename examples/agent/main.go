@@ -27,6 +27,7 @@ import (
 	"github.com/juju/clock"
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/examples/agent/internal/box"
 	"github.com/sutler-dev/sutler/examples/agent/internal/demo"
 	"github.com/sutler-dev/sutler/examples/agent/internal/operatorcmd"
@@ -168,6 +169,7 @@ func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.StringVar(&cluster.Image, "image", "", "")
 	flags.StringVar(&cluster.Listen, "listen", "", "")
 	operators := flags.String("operators", asProcesses, "")
+	containers := flags.String("containers", "", "")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -177,6 +179,13 @@ func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	config := demo.Config{Program: program, Out: stdout}
 	switch {
+	case *containers != "" && *containers != string(containersetup.LXD):
+		return errors.BadRequestf("--containers %q (want lxd, or nothing for boxes)", *containers)
+	case *containers != "":
+		if err := onlyFlags(flags, "--containers lxd", "containers"); err != nil {
+			return err
+		}
+		config.LXD = true
 	case *operators == asProcesses:
 		if err := onlyFlags(flags, "--operators "+asProcesses, "operators"); err != nil {
 			return err

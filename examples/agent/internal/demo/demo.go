@@ -26,6 +26,9 @@ const (
 type Config struct {
 	// Cluster has operators be pods; nil has them be processes.
 	Cluster *Cluster
+	// LXD has containers be LXD's, of the daemon in the environment variable
+	// LXD_DIR, which is there for the demo.
+	LXD bool
 	// Program is the path of the agent's own program.
 	Program string
 	// Out is where the story is told: in colour and with a live table when
@@ -51,7 +54,8 @@ func Run(ctx context.Context, config Config) error {
 	defer func() { s.clear(); _ = os.RemoveAll(dir) }()
 
 	steps, about := story(), "operators for six applications, and containers,"
-	if config.Cluster != nil {
+	switch {
+	case config.Cluster != nil:
 		p, err := newPods(ctx, *config.Cluster)
 		if err != nil {
 			return err
@@ -59,6 +63,15 @@ func Run(ctx context.Context, config Config) error {
 		defer p.clear(ctx)
 		s.timeout = podTimeout
 		s.home, steps, about = p, podStory(p), "operators, which are pods in "+p.namespace+","
+	case config.LXD:
+		b, err := newLXDBed(ctx)
+		if err != nil {
+			return err
+		}
+		defer b.clear(ctx, s)
+		s.timeout = lxdTimeout
+		s.holders = []string{firstLXD, secondLXD, unknownLXD, cutLXD, lateLXD}
+		s.home, steps, about = lxdHome{machine(""), b}, lxdStory(b), "containers, which are LXD's in "+b.root+","
 	}
 	screen.say("An agent keeps %s of a model in", about)
 	screen.say("%s", filepath.Join(dir, "model"))

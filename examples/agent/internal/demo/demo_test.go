@@ -292,6 +292,46 @@ func TestWhatIsLeftInANamespaceIsSeen(t *testing.T) {
 	}
 }
 
+func TestDemoOfLXDWantsOneThatIsThereForIt(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	for dir, want := range map[string]string{
+		"":                                 "no LXD_DIR: this demo is for an LXD of the test bed (make demo-lxd)",
+		filepath.Join(t.TempDir(), "none"): "no such file or directory",
+	} {
+		t.Setenv("LXD_DIR", dir)
+		var out bytes.Buffer
+		if err := Run(t.Context(), Config{Out: &out, LXD: true}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if out.Len() > 0 {
+			t.Errorf("got %s", out.String())
+		}
+	}
+	checkEmpty(t, tmp)
+}
+
+func TestMachineThatLooksDifferentIsToldByALine(t *testing.T) {
+	before := looks{"routes": "default via a\nb dev c\n", packages: "one 1\ntwo 2\n"}
+	for name, test := range map[string]struct {
+		now  looks
+		want string
+	}{
+		"the same":        {looks{"routes": before["routes"], packages: before[packages]}, ""},
+		"a new route":     {looks{"routes": before["routes"] + "x dev y\n", packages: before[packages]}, `routes: new is "x dev y"`},
+		"a missing route": {looks{"routes": "b dev c\n", packages: before[packages]}, `routes: missing is "default via a"`},
+		"another order":   {looks{"routes": "b dev c\ndefault via a\n", packages: before[packages]}, "routes: in another order"},
+		"a new package":   {looks{"routes": before["routes"], packages: "one 1\nthree 3\ntwo 2\n"}, ""},
+		"a package less":  {looks{"routes": before["routes"], packages: "one 1\n"}, `packages: missing is "two 2"`},
+		"a newer package": {looks{"routes": before["routes"], packages: "one 1\ntwo 3\n"}, `packages: missing is "two 2"`},
+	} {
+		err := before.same(test.now)
+		if got := fmt.Sprint(err); got != test.want && (err != nil || test.want != "") {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+	}
+}
+
 func TestDemoThatIsCancelledLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

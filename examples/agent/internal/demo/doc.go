@@ -9,9 +9,13 @@
 // operator's file and the controller's hash; that the machine was prepared once,
 // from what that left.
 //
-// There are two stories. In one, operators are processes; in the other they are
+// There are three stories. In one, operators are processes; in another they are
 // pods, of a cluster whose node is on this machine: then it looks for objects in
-// the namespace, and for a container's process and files on the node.
+// the namespace, and for a container's process and files on the node. In the third,
+// containers are LXD's: it asks LXD itself, knocks at a container's address, looks
+// into containers, and compares what the machine looks like before and after. It
+// kills LXD, which has to be there for it.
 //
-// Whatever happens, at the end no process, no file and no namespace is left.
+// Whatever happens, at the end no process, no file, no namespace and no instance is
+// left.
 package demo

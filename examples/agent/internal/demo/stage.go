@@ -41,7 +41,8 @@ type stage struct {
 	operators map[string]string // by application, as home tells them apart
 	pids      map[string]int    // of boxes, by container
 	prepared  string            // how the machine was, once it was
-	userData  string            // a box's, to search for
+	userData  string            // a container's, to search for
+	holders   []string          // the containers whose files have it
 }
 
 // child is a process that the stage started.
@@ -64,6 +65,7 @@ func newStage(program, dir string, screen *screen) *stage {
 		pids:      map[string]int{},
 		// A new one each time, so that what is found is this one.
 		userData: "user-data-" + rand.Text(),
+		holders:  []string{firstBox},
 	}
 	s.home = machine(filepath.Join(s.stateDir(), "operators"))
 	return s
@@ -207,7 +209,7 @@ func (s *stage) clear() {
 	for _, c := range s.joined {
 		c.kill()
 	}
-	if _, ok := s.home.(machine); !ok {
+	if _, ok := s.home.(*pods); ok {
 		return // what is left goes with the namespace
 	}
 	// An agent that was killed leaves operators and boxes on purpose.

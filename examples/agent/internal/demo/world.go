@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,8 +135,17 @@ func (s *stage) checkCertificate(ctx context.Context, app, addr, fingerprint str
 	return nil
 }
 
+// private checks the mode of a file that has a secret.
+func private(path string, entry os.DirEntry) error {
+	info, err := entry.Info()
+	if err == nil && info.Mode().Perm() != 0o600 {
+		err = errors.Errorf("%s has mode %v", path, info.Mode())
+	}
+	return err
+}
+
 // findSecrets searches all that anybody may see, or that is no secret file, for
-// the operators' passwords and for a box's user data: every file on the stage,
+// the operators' passwords and for user data: every file on the stage,
 // every report, and the arguments and environment of every process.
 func (s *stage) findSecrets(ctx context.Context) error {
 	check := func(where string, data []byte) error {
@@ -145,7 +155,7 @@ func (s *stage) findSecrets(ctx context.Context) error {
 			}
 		}
 		if strings.Contains(string(data), s.userData) {
-			return errors.Errorf("the user data of a box is in %s", where)
+			return errors.Errorf("user data is in %s", where)
 		}
 		return nil
 	}
@@ -159,12 +169,11 @@ func (s *stage) findSecrets(ctx context.Context) error {
 			return err
 		}
 		switch entry.Name() {
-		case "agent.conf", "template-agent.conf", "user-data", containerFile(firstBox):
-			info, err := entry.Info()
-			if err == nil && info.Mode().Perm() != 0o600 {
-				err = errors.Errorf("%s has mode %v", path, info.Mode())
-			}
-			return err
+		case "agent.conf", "template-agent.conf", "user-data":
+			return private(path, entry)
+		}
+		if slices.ContainsFunc(s.holders, func(id string) bool { return entry.Name() == containerFile(id) }) {
+			return private(path, entry)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
