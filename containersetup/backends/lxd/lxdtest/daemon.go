@@ -107,6 +107,15 @@ func open(t testing.TB, state string) *Daemon {
 	return d
 }
 
+// Debian has the daemon have an image of Debian with systemd and netplan, under the alias
+// "debian". It is made the first time, which takes some minutes.
+func (d *Daemon) Debian(t testing.TB) {
+	t.Helper()
+	if out, err := d.script(t.Context(), "lxd-debian"); err != nil {
+		t.Fatalf("an image of Debian: %v: %s", err, out)
+	}
+}
+
 // Prefix stands before a command that is to run where the daemon is.
 func (d *Daemon) Prefix() []string {
 	return []string{filepath.Join(d.scripts, "in-lxd"), "--state", d.state}
