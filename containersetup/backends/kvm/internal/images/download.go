@@ -62,7 +62,7 @@ func (s *Store) download(ctx context.Context, from *url.URL, part string, size u
 		return false, err
 	}
 	have, err := f.Seek(0, io.SeekEnd)
-	d := download{Store: s, from: from, file: f, size: size, have: uint64(have), told: s.config.Clock.Now()} //nolint:gosec // a size
+	d := download{Store: s, from: from, file: f, size: size, have: uint64(have), told: s.config.Clock.Now()}
 	switch {
 	case err != nil:
 	case from.Scheme == "file":
@@ -220,7 +220,7 @@ func (d *download) take(ctx context.Context, resp *http.Response, alive func()) 
 	}
 	d.etag = validator(resp.Header)
 	if told == 0 && rest >= 0 {
-		told = d.have + uint64(rest) //nolint:gosec // not negative
+		told = d.have + uint64(rest)
 	}
 	if d.size != 0 && told != 0 && told != d.size {
 		return false, errors.NotValidf("size of %d bytes (want %d)", told, d.size)
@@ -277,11 +277,11 @@ func (d *download) copy(ctx context.Context, from io.Reader, alive func()) (agai
 			return false, ctx.Err()
 		}
 		alive()
-		if d.have+uint64(n) > most { //nolint:gosec // not negative
+		if d.have+uint64(n) > most {
 			return false, errors.NotValidf("size of more than %d bytes (want %d)", most, most)
 		}
 		written, err := d.file.Write(buffer[:n])
-		d.have += uint64(written) //nolint:gosec // not negative
+		d.have += uint64(written)
 		if err != nil {
 			return false, err
 		}
@@ -318,10 +318,10 @@ func (d *download) copyFile(ctx context.Context) error {
 		return err
 	case !info.Mode().IsRegular():
 		return errors.NotValidf("%s, not a file,", info.Mode().Type())
-	case d.size != 0 && uint64(info.Size()) != d.size: //nolint:gosec // a size
+	case d.size != 0 && uint64(info.Size()) != d.size:
 		return errors.NotValidf("size of %d bytes (want %d)", info.Size(), d.size)
 	}
-	if err := d.room(uint64(info.Size())); err != nil { //nolint:gosec // a size
+	if err := d.room(uint64(info.Size())); err != nil {
 		return err
 	}
 	f, err := os.Open(d.from.Path)

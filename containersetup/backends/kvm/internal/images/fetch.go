@@ -49,7 +49,7 @@ func (s *Store) there(ctx context.Context, path string, source Source) (Image, e
 		return Image{}, errors.NotFoundf("image")
 	case err != nil:
 		return Image{}, err
-	case source.Size != 0 && uint64(info.Size()) != source.Size: //nolint:gosec // a size
+	case source.Size != 0 && uint64(info.Size()) != source.Size:
 		// Either what it was fetched by, or what it is by now, is wrong. There may be
 		// disks on it, so that it is not replaced.
 		return Image{}, errors.NotValidf("%s, of %d bytes and not of %d,", path, info.Size(), source.Size)
@@ -78,7 +78,7 @@ func (s *Store) fetch(ctx context.Context, from *url.URL, sum, path string, sour
 	if image, err = s.complete(ctx, from, sum, part, source); err != nil {
 		return Image{}, err
 	}
-	if err := os.Chmod(part, baseMode); err != nil { //nolint:gosec // nothing secret, see doc.go
+	if err := os.Chmod(part, baseMode); err != nil {
 		return Image{}, err
 	}
 	if err := putInPlace(part, path); err != nil {
@@ -159,7 +159,7 @@ func checksum(ctx context.Context, path string) (sum string, size uint64, err er
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	n, err := io.Copy(h, reader{ctx, f})
-	return hex.EncodeToString(h.Sum(nil)), uint64(n), err //nolint:gosec // a size
+	return hex.EncodeToString(h.Sum(nil)), uint64(n), err
 }
 
 // reader ends with its context.

@@ -112,7 +112,7 @@ func TestFaultsOfServers(t *testing.T) {
 		{name: "a part that is not described", answers: []answer{{cut: 100 * kib}, status(206), {}}, asked: []string{"", from(102400), ""}, took: 3 * time.Second},
 		{name: "a part of a part", answers: []answer{{cut: 100 * kib}, {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Range", "bytes 102400-202399/"+size)
-			w.WriteHeader(206)
+			w.WriteHeader(http.StatusPartialContent)
 			_, _ = w.Write(data[102400:202400])
 		}}, {}}, asked: []string{"", from(102400), from(202400)}, took: 2 * time.Second},
 		{name: "another length than told", change: func(s *images.Source) { s.Size++ }, fails: true, kind: errors.NotValid, says: []string{size, fmt.Sprint(len(data) + 1)}},
@@ -333,7 +333,7 @@ func TestOneImageIsFetchedAtATime(t *testing.T) {
 		var sources []images.Source
 		byPath := map[string][]byte{}
 		for n := range 5 {
-			data := rawImage(uint64(n), 4*kib) //nolint:gosec // small
+			data := rawImage(uint64(n), 4*kib)
 			byPath[fmt.Sprint("/", n)] = data
 			sources = append(sources, images.Source{URL: fmt.Sprint("http://images.example/", n), SHA256: sumOf(data)})
 		}

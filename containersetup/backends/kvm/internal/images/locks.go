@@ -71,7 +71,7 @@ func (l locks) acquireHere(ctx context.Context, name string) (release func(), er
 }
 
 func (l locks) acquireFile(ctx context.Context, name string, waiting func()) (release func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(l.path), dirMode); err != nil { //nolint:gosec // the hypervisor's user has to get through
+	if err := os.MkdirAll(filepath.Dir(l.path), dirMode); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, privateMode)
@@ -80,7 +80,7 @@ func (l locks) acquireFile(ctx context.Context, name string, waiting func()) (re
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	at := int64(h.Sum64() >> 2) //nolint:gosec // 62 bits
+	at := int64(h.Sum64() >> 2)
 	for first := true; ; first = false {
 		got, err := tryLock(f, at)
 		if got {

@@ -73,7 +73,7 @@ func (c child) start(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$") //nolint:gosec // this program itself
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), childConfig+"="+string(text))
 	out := &bytes.Buffer{}
 	cmd.Stderr = out
@@ -116,9 +116,9 @@ func TestManyProcessesFetchOneImageOnce(t *testing.T) {
 // TestAProcessThatIsKilledIsGoneOnFor kills agents while they fetch an image slowly, each
 // somewhere; the last one completes it from what they left.
 func TestAProcessThatIsKilledIsGoneOnFor(t *testing.T) {
-	seed := rand.Uint64() //nolint:gosec // printed
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // can be replayed
+	random := rand.New(rand.NewPCG(seed, 0))
 	data := rawImage(1, 4<<20)
 	var sent atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +174,7 @@ func (s *slow) Write(p []byte) (n int, err error) {
 		if _, err := s.ResponseWriter.Write(some); err != nil {
 			return n, err
 		}
-		s.ResponseWriter.(http.Flusher).Flush() //nolint:errorlint // no error
+		s.ResponseWriter.(http.Flusher).Flush()
 		s.sent.Add(int64(len(some)))
 		n, p = n+len(some), p[len(some):]
 		time.Sleep(200 * time.Microsecond)

@@ -213,7 +213,7 @@ type cutting struct {
 func (c *cutting) Write(p []byte) (int, error) {
 	if len(p) > c.left {
 		_, _ = c.ResponseWriter.Write(p[:c.left])
-		c.ResponseWriter.(http.Flusher).Flush() //nolint:errorlint // no error
+		c.ResponseWriter.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	c.left -= len(p)

@@ -180,7 +180,7 @@ func writeSeed(path string, data []byte) error {
 
 // begin makes the folder, if need be, and sees that there is room in it.
 func (s *Store) begin(need uint64) error {
-	if err := os.MkdirAll(s.config.Dir, dirMode); err != nil { //nolint:gosec // the hypervisor's user has to get through
+	if err := os.MkdirAll(s.config.Dir, dirMode); err != nil {
 		return err
 	}
 	return s.room(need)

@@ -146,7 +146,7 @@ func TestASeedIsPrivateAndReplacedAsAWhole(t *testing.T) {
 	w := newWorld(t)
 	for _, text := range []string{"one", "two, which is longer", ""} {
 		// What was left of an earlier one could be read by others.
-		if err := os.WriteFile(write(t, filepath.Join(w.dir, ".juju-1-seed.iso.tmp"), nil), []byte("left"), 0o644); err != nil { //nolint:gosec // that is the point
+		if err := os.WriteFile(write(t, filepath.Join(w.dir, ".juju-1-seed.iso.tmp"), nil), []byte("left"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		path, err := w.store.WriteSeed(t.Context(), "juju-1", []byte(text))

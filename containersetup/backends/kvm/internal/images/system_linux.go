@@ -25,7 +25,7 @@ func freeSpace(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
-	return st.Bavail * uint64(st.Bsize), nil //nolint:gosec // a size of blocks is positive
+	return st.Bavail * uint64(st.Bsize), nil
 }
 
 // noSpace makes a full file system known.

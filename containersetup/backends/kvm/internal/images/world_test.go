@@ -28,7 +28,7 @@ import (
 
 // rawImage returns a raw image of that size that no other one is like.
 func rawImage(seed uint64, size int) []byte {
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // has to be the same each time
+	random := rand.New(rand.NewPCG(seed, 0))
 	data := make([]byte, size)
 	for n := range data {
 		data[n] = byte(random.Uint32())
@@ -158,7 +158,7 @@ func qemuInfo(_ context.Context, cmd host.Command) (host.Output, error) {
 // qemuCreate makes a file that says how it was made.
 func qemuCreate(_ context.Context, cmd host.Command) (host.Output, error) {
 	path := cmd.Args[len(cmd.Args)-2]
-	return host.Output{}, os.WriteFile(path, []byte(cmd.String()), 0o644) //nolint:gosec // as qemu-img does it
+	return host.Output{}, os.WriteFile(path, []byte(cmd.String()), 0o644)
 }
 
 // server serves one image, with a fault for each of the first requests. It is the

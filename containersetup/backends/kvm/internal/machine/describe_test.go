@@ -39,7 +39,7 @@ func TestDomainsAreAsTheyWere(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name+".xml")
 			if updates(t) {
-				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil { //nolint:gosec // not secret
+				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -152,11 +152,11 @@ func rockMode(mode int) []byte {
 
 // Numbers are in both orders of bytes.
 func both16(n int) []byte {
-	b := binary.LittleEndian.AppendUint16(nil, uint16(n)) //nolint:gosec // small constants
-	return binary.BigEndian.AppendUint16(b, uint16(n))    //nolint:gosec // small constants
+	b := binary.LittleEndian.AppendUint16(nil, uint16(n))
+	return binary.BigEndian.AppendUint16(b, uint16(n))
 }
 
 func both32(n int) []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(n)) //nolint:gosec // the files are bounded
-	return binary.BigEndian.AppendUint32(b, uint32(n))    //nolint:gosec // the files are bounded
+	b := binary.LittleEndian.AppendUint32(nil, uint32(n))
+	return binary.BigEndian.AppendUint32(b, uint32(n))
 }

@@ -85,7 +85,7 @@ func run(t *testing.T, content []byte, args ...string) string {
 	for n := range args {
 		args[n] = strings.ReplaceAll(args[n], "FILE", path)
 	}
-	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput() //nolint:gosec // what tests say
+	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%q: %v: %s", args, err, out)
 	}
