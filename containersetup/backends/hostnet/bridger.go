@@ -3,7 +3,6 @@ package hostnet
 import (
 	"context"
 	"log/slog"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -415,10 +414,4 @@ func gone(before, now kernel.State, bridgings []bridging) []string {
 		}
 	}
 	return out
-}
-
-// dog is a watchdog that was started; nil is for none.
-type dog struct {
-	cmd  *exec.Cmd
-	done chan struct{}
 }

@@ -86,6 +86,12 @@ func (u undoer) watch(ctx context.Context, s store) error {
 	}
 }
 
+// dog is a watchdog that was started; nil is for none.
+type dog struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
 // watch starts the watchdog, if there is to be one, and returns when it watches.
 func (b *Bridger) watch(ctx context.Context, j *journal) (*dog, error) {
 	if len(b.config.Watchdog) == 0 {
