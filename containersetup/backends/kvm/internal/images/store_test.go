@@ -74,6 +74,10 @@ func TestNamesThatAreNoneAreRefused(t *testing.T) {
 func TestAnOverlayIsMadeAsAWhole(t *testing.T) {
 	w := newWorld(t)
 	base := images.Image{Path: write(t, filepath.Join(w.dir, "base-x.img"), nil), Format: "qcow2", VirtualSize: 2 << 30}
+	// What an agent that was killed left of it, which others could read.
+	if err := os.Chmod(write(t, filepath.Join(w.dir, ".juju-1.qcow2.tmp"), []byte("half of it")), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	path, err := w.store.Overlay(t.Context(), base, "juju-1", 8192)
 	if err != nil {
 		t.Fatal(err)

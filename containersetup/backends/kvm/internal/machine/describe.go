@@ -18,19 +18,17 @@ type platform struct {
 	acpi, apic bool
 	// firmware has to be EFI's: there is no other that boots a disk.
 	efi bool
-	// cdrom is the bus that a CD is on.
-	cdrom string
-	// chosen CPU, where software is one: the model that libvirt takes by default may be
-	// too old for what is installed on it.
+	// maximum has software be a CPU that knows all that it can be: the model that libvirt
+	// takes by default is too old for what is installed on it.
 	maximum bool
 }
 
 func platforms() map[string]platform {
 	return map[string]platform{
-		"amd64":   {arch: "x86_64", machine: "q35", acpi: true, apic: true, cdrom: "sata", maximum: true},
-		"arm64":   {arch: "aarch64", machine: "virt", acpi: true, efi: true, cdrom: "scsi", maximum: true},
-		"ppc64el": {arch: "ppc64le", machine: "pseries", cdrom: "scsi"},
-		"s390x":   {arch: "s390x", machine: "s390-ccw-virtio", cdrom: "scsi"},
+		"amd64":   {arch: "x86_64", machine: "q35", acpi: true, apic: true, maximum: true},
+		"arm64":   {arch: "aarch64", machine: "virt", acpi: true, efi: true, maximum: true},
+		"ppc64el": {arch: "ppc64le", machine: "pseries"},
+		"s390x":   {arch: "s390x", machine: "s390-ccw-virtio"},
 	}
 }
 
@@ -117,16 +115,15 @@ func devices(s Spec, p platform) *libvirtxml.DomainDeviceList {
 		}},
 	}
 	if s.Seed != "" {
+		// Not a CD: kernels that are made for clouds, such as Debian's, drive no SATA. This is
+		// what they have to drive anyway, and cloud-init goes by the label.
 		list.Disks = append(list.Disks, libvirtxml.DomainDisk{
-			Device:   "cdrom",
+			Device:   "disk",
 			Driver:   &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"},
 			Source:   file(s.Seed),
-			Target:   &libvirtxml.DomainDiskTarget{Dev: "sda", Bus: p.cdrom},
+			Target:   &libvirtxml.DomainDiskTarget{Dev: "vdb", Bus: "virtio"},
 			ReadOnly: &libvirtxml.DomainDiskReadOnly{},
 		})
-		if p.cdrom == "scsi" {
-			list.Controllers = append(list.Controllers, libvirtxml.DomainController{Type: "scsi", Model: "virtio-scsi"})
-		}
 	}
 	for _, i := range s.Interfaces {
 		nic := libvirtxml.DomainInterface{

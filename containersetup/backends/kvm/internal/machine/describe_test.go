@@ -75,6 +75,12 @@ func TestDomainsAreReadAsTheyWereWritten(t *testing.T) {
 					t.Fatal(out)
 				}
 				expectParsed(t, "<domain"+dumped, spec.WithDefaults())
+				out = run(t, []byte(text), "virsh", "-q", "-c", "test:///default", "define FILE; metadata "+spec.Name+" "+machine.Namespace)
+				_, element, _ := strings.Cut(out, "<instance")
+				metadata, err := machine.ParseMetadata("<instance" + element)
+				if diff := cmp.Diff(spec.Metadata, metadata); err != nil || diff != "" {
+					t.Errorf("%v\n%s\n%s", err, diff, out)
+				}
 			})
 		})
 	}
@@ -93,7 +99,6 @@ func expectParsed(t *testing.T, text string, want machine.Spec) {
 	if diff := cmp.Diff(want.Metadata, metadata); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	// As libvirt tells it when it is asked for the element alone.
 	element := regexp.MustCompile(`(?s)<sutler:instance.*</sutler:instance>`).FindString(text)
 	metadata, err = machine.ParseMetadata(element)
 	if diff := cmp.Diff(want.Metadata, metadata); err != nil || diff != "" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A seed is three small files in the root of a CD. The image of it is written here, in the
+// A seed is three small files in the root of what could be a CD. It is written here, in the
 // format of ECMA-119 with the Rock Ridge extension, which Linux and the BSDs always read:
 // without it a file cannot be called "user-data".
 //
@@ -46,9 +46,9 @@ const (
 	isoDate = "2000010100000000" // of a volume, in digits, to hundredths of a second
 )
 
-// writeISO returns the image of a CD with that name and those files, which are few enough
+// writeISO returns an image with that label and those files, which are few enough
 // to have their directory fit into a sector.
-func writeISO(volume string, files []isoFile) []byte {
+func writeISO(label string, files []isoFile) []byte {
 	size := atFiles
 	for _, f := range files {
 		size += sectors(f.data)
@@ -68,7 +68,7 @@ func writeISO(volume string, files []isoFile) []byte {
 	}
 	copy(at(atRoot), root.Bytes())
 
-	copy(at(atVolume), volumeDescriptor(volume, size, record("\x00", atRoot, sector, true)))
+	copy(at(atVolume), volumeDescriptor(label, size, record("\x00", atRoot, sector, true)))
 	copy(at(atEnd), "\xffCD001\x01")
 	// The table of paths has the root alone: its name's length, sector, parent and name.
 	copy(at(atPathsLittle), []byte{1, 0, atRoot, 0, 0, 0, 1, 0, 0, 0})
@@ -79,12 +79,12 @@ func writeISO(volume string, files []isoFile) []byte {
 func sectors(data []byte) int { return (len(data) + sector - 1) / sector }
 
 // volumeDescriptor tells what is where on a volume.
-func volumeDescriptor(name string, size int, root []byte) []byte {
+func volumeDescriptor(label string, size int, root []byte) []byte {
 	d := make([]byte, sector)
 	text := func(from, to int, s string) { copy(d[from:to], s+strings.Repeat(" ", to-from-len(s))) }
 	copy(d, "\x01CD001\x01")
 	text(8, 40, "LINUX")
-	text(40, 72, name)
+	text(40, 72, label)
 	copy(d[80:], both32(size))
 	copy(d[120:], both16(1)) // of one volume
 	copy(d[124:], both16(1)) // the first

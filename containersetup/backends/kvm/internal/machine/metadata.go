@@ -43,27 +43,27 @@ type nic struct {
 	DNS       []string `xml:"sutler:dns"`
 }
 
-// parsed is an element as it is read: by its namespace, whatever the prefix.
+// parsed is an element as it is read, whatever the prefix.
 type parsed struct {
-	XMLName    xml.Name    `xml:"https://sutler.dev/ns/domain/1 instance"`
-	Model      string      `xml:"https://sutler.dev/ns/domain/1 model"`
-	Controller string      `xml:"https://sutler.dev/ns/domain/1 controller"`
-	Container  string      `xml:"https://sutler.dev/ns/domain/1 container"`
-	RootDisk   uint64      `xml:"https://sutler.dev/ns/domain/1 rootdisk"`
-	Tags       []tag       `xml:"https://sutler.dev/ns/domain/1 tag"`
-	Interfaces []parsedNIC `xml:"https://sutler.dev/ns/domain/1 interface"`
+	XMLName    xml.Name    `xml:"instance"`
+	Model      string      `xml:"model"`
+	Controller string      `xml:"controller"`
+	Container  string      `xml:"container"`
+	RootDisk   uint64      `xml:"rootdisk"`
+	Tags       []tag       `xml:"tag"`
+	Interfaces []parsedNIC `xml:"interface"`
 }
 
 type parsedNIC struct {
 	Name      string   `xml:"name,attr"`
 	MAC       string   `xml:"mac,attr"`
 	Gateway   string   `xml:"gateway,attr"`
-	Addresses []string `xml:"https://sutler.dev/ns/domain/1 address"`
-	DNS       []string `xml:"https://sutler.dev/ns/domain/1 dns"`
+	Addresses []string `xml:"address"`
+	DNS       []string `xml:"dns"`
 }
 
-// ParseMetadata returns what a domain's XML, or the element of ours alone, tells of whose
-// it is. One that has no such element is errors.NotFound; what cannot be read is
+// ParseMetadata returns what a domain's XML, or the element of ours alone as libvirt tells
+// it when it is asked for that of our namespace, tells of whose it is. One that has no such element is errors.NotFound; what cannot be read is
 // errors.NotValid.
 func ParseMetadata(text string) (Metadata, error) {
 	e, err := findElement(text)
@@ -100,7 +100,10 @@ func findElement(text string) (parsed, error) {
 		switch t := token.(type) {
 		case xml.StartElement:
 			at := strings.Join(path, "/")
-			if t.Name.Space == Namespace && t.Name.Local == "instance" && (at == "" || at == "domain/metadata") {
+			ours := t.Name.Space == Namespace && at == "domain/metadata"
+			// Asked for it, libvirt takes the namespace away.
+			alone := (t.Name.Space == Namespace || t.Name.Space == "") && at == ""
+			if t.Name.Local == "instance" && (ours || alone) {
 				var e parsed
 				if err := dec.DecodeElement(&e, &t); err != nil {
 					return parsed{}, errors.NotValidf("metadata of %s: %v: it", Namespace, err)

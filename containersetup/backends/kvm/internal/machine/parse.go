@@ -43,9 +43,9 @@ func parseDevices(s *Spec, devices *libvirtxml.DomainDeviceList, known []parsedN
 			continue
 		}
 		switch {
-		case disk.Device == "cdrom" && s.Seed == "":
+		case disk.ReadOnly != nil && s.Seed == "":
 			s.Seed = disk.Source.File.File
-		case disk.Device != "cdrom" && s.Disk == "":
+		case disk.ReadOnly == nil && s.Disk == "":
 			s.Disk = disk.Source.File.File
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/sutler-dev/sutler/facade"
 )
 
-// seedVolume is the name by which cloud-init knows a CD that is for it.
+// seedVolume is the label by which cloud-init knows a disk that is for it.
 const seedVolume = "cidata"
 
 // maxUserData bounds what an instance is told: it is in memory a few times.
@@ -49,7 +49,7 @@ func (c SeedConfig) Validate() error {
 	return nil
 }
 
-// Seed returns the image of a CD from which cloud-init sets an instance up (its data
+// Seed returns the image of a disk from which cloud-init sets an instance up (its data
 // source NoCloud). The same config gives the same bytes. errors.NotValid names what cannot
 // be; the user data is in no error.
 func Seed(c SeedConfig) ([]byte, error) {

@@ -67,8 +67,8 @@ func configs() map[string]machine.SeedConfig {
 	return all
 }
 
-// TestASeedIsACD reads it as the format says, written here a second time.
-func TestASeedIsACD(t *testing.T) {
+// TestASeedIsAsTheFormatSays reads it by rules that are written here a second time.
+func TestASeedIsAsTheFormatSays(t *testing.T) {
 	for name, c := range configs() {
 		t.Run(name, func(t *testing.T) {
 			image, err := machine.Seed(c)
@@ -159,7 +159,7 @@ func TestProgramsReadASeed(t *testing.T) {
 	}
 	t.Run("blkid", func(t *testing.T) {
 		need(t, "blkid")
-		// By this, cloud-init finds the CD.
+		// By this, cloud-init finds it.
 		if label := run(t, image, "blkid", "-p", "-s", "LABEL", "-o", "value", "FILE"); label != "cidata\n" {
 			t.Errorf("label %q", label)
 		}

@@ -59,8 +59,8 @@ type Spec struct {
 
 	// Disk is the path of the qcow2 image that it has for a disk. Required.
 	Disk string
-	// Seed is the path of the image of a CD from which cloud-init sets it up; none if
-	// empty.
+	// Seed is the path of the image from which cloud-init sets it up, as [Seed] makes it;
+	// it cannot be written to. None if empty.
 	Seed string
 	// Console is the path of a log of what the serial console shows; none if empty.
 	Console string
