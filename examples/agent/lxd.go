@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"path/filepath"
 
@@ -53,18 +54,36 @@ func (l lxdHost) probe(ctx context.Context) (containersetup.Backend, error) {
 }
 
 // hostNetwork returns what sees this machine's network, and puts its devices under
-// bridges when the controller says so; the controller of this example never does.
-func hostNetwork(stateDir string, logger *slog.Logger) (containersetup.NetworkObserver, containersetup.Bridger, error) {
+// bridges when the controller says so. What a change that is cut short leaves is put back
+// by the watchdog; should that have died, too, the next change begins with it.
+func hostNetwork(stateDir, program string, logger *slog.Logger) (containersetup.NetworkObserver, containersetup.Bridger, error) {
 	machine := host.New(host.Config{})
 	observer, err := hostnet.NewObserver(hostnet.ObserverConfig{Host: machine, Logger: logger})
 	if err != nil {
 		return nil, nil, errors.Trace(err)
 	}
+	dir := filepath.Join(stateDir, networkDir)
 	bridger, err := hostnet.NewBridger(hostnet.BridgerConfig{
-		Host: machine, Clock: clock.WallClock, StateDir: filepath.Join(stateDir, networkDir), Logger: logger,
+		Host: machine, Clock: clock.WallClock, StateDir: dir, Logger: logger,
+		Watchdog: []string{program, "watch-network", "--dir", dir},
 	})
 	if err != nil {
 		return nil, nil, errors.Trace(err)
 	}
 	return observer, bridger, nil
+}
+
+// watchMain is what is started before the network is changed, and puts all back when the
+// agent dies meanwhile.
+func watchMain(ctx context.Context, args []string, stderr io.Writer) error {
+	config := hostnet.WatchdogConfig{Host: host.New(host.Config{}), Clock: clock.WallClock, Logger: newLogger(stderr, false)}
+	flags := newFlags("watch-network")
+	flags.StringVar(&config.StateDir, "dir", "", "")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if err := config.Validate(); err != nil {
+		return errors.NewBadRequest(err, "watch-network")
+	}
+	return errors.Annotate(hostnet.RunWatchdog(ctx, config), "watch-network")
 }

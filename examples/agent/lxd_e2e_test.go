@@ -148,6 +148,45 @@ func TestAgentGoesOnWithADaemonThatComesBack(t *testing.T) {
 	}
 }
 
+// TestContainerOnTheNetworkOfADevice has a device of its own put under a bridge: one
+// that no configuration file of this machine mentions.
+func TestContainerOnTheNetworkOfADevice(t *testing.T) {
+	w := newLXDWorld(t)
+	const device, bridge = "sutler-test0", "br-sutler-test0"
+	w.Run(t, "ip", "link", "add", device, "type", "veth", "peer", "name", "sutler-test1")
+	w.Run(t, "ip", "address", "add", "198.51.100.1/24", "dev", device)
+	w.Run(t, "ip", "link", "set", device, "up")
+	w.Run(t, "ip", "route", "add", "203.0.113.0/24", "via", "198.51.100.9")
+	w.write("containers/0-lxd-0.yaml", "image: "+lxdtest.Image+"\nbridge: "+device+"\n")
+	w.write("containers/0-lxd-1.yaml", "image: "+lxdtest.Image+"\nbridge: none\n")
+	w.start()
+	w.expectRunning("0/lxd/0")
+	for command, want := range map[string]string{
+		"ip -o link show " + device:                                "master " + bridge,
+		"ip -o -4 address show " + bridge:                          "198.51.100.1/24",
+		"ip route show 203.0.113.0/24":                             "via 198.51.100.9 dev " + bridge,
+		"lxc config device get juju-1c2d3e-0-lxd-0 eth0 parent":    bridge,
+		"ip -o -4 address show eth0":                               "192.0.2.10/24",
+		"lxc exec juju-1c2d3e-0-lxd-0 -- ip -o link show dev eth0": "UP",
+		"lxc config get juju-1c2d3e-0-lxd-0 user.network-config":   "dhcp4: true",
+		"lxc config device list juju-1c2d3e-0-lxd-0":               "eth0",
+		"ip -o link show type veth master " + bridge:               "master " + bridge,
+		"cat " + w.path(".agent/containers.yaml"):                  "parent: " + bridge,
+		w.program + " --model " + w.dir + " --report":              bridge,
+		w.program + " host plan --model " + w.dir:                  "there is nothing to do to this machine",
+	} {
+		if got := w.Run(t, strings.Fields(command)...); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", command, got, want)
+		}
+	}
+	eventually(t, "told of the other one", func() bool {
+		return strings.Contains(w.message("0/lxd/1"), `bridge for "none", which is no device of this machine, not valid`)
+	})
+	if processes := processesUnder(t, w.path(".agent")); len(processes) > 0 {
+		t.Errorf("left to watch over nothing: %v", processes)
+	}
+}
+
 func TestNoLXDIsAReasonAndALine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "db")

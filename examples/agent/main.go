@@ -114,6 +114,8 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 			return boxMain(ctx, args[1:], stdout, stderr)
 		case "host":
 			return hostMain(ctx, args[1:], stdout, stderr)
+		case "watch-network":
+			return watchMain(ctx, args[1:], stderr)
 		case "install":
 			return installMain(args[1:])
 		}

@@ -97,6 +97,7 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"installs and joins": {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --install-lxd", 2, "agent: --install-lxd does not go with --join: an agent that joins has no containers"},
 
 		"demo of pods":       {"demo --operators kubernetes", 2, "agent: --image is missing: that of operators"},
+		"watching nothing":   {"watch-network", 2, `agent: watch-network: StateDir "" (want an absolute path of its own) not valid`},
 		"demo of kvm":        {"demo --containers kvm", 2, `agent: --containers "kvm" (want lxd, or nothing for boxes)`},
 		"demo of both":       {"demo --containers lxd --operators kubernetes", 2, "agent: --operators does not go with --containers lxd"},
 		"demo of vms":        {"demo --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},

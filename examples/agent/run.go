@@ -181,7 +181,7 @@ func openMachine(ctx context.Context, m *model.Model, state *controller.State, p
 	backends := findBackends(ctx, m.Machine.Types, candidates(boxes, l), logger)
 	parts := &machineParts{id: m.Machine.ID, backends: backends, lock: lock, network: host.Network{Logger: logger}, bridger: host.Bridges{}}
 	if has(backends, containersetup.LXD) {
-		parts.network, parts.bridger, err = hostNetwork(stateDir, logger)
+		parts.network, parts.bridger, err = hostNetwork(stateDir, program, logger)
 	}
 	return boxes, parts, err
 }

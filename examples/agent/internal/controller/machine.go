@@ -10,6 +10,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/containersetup/backends/hostnet"
 	"github.com/sutler-dev/sutler/containersetup/container"
 	"github.com/sutler-dev/sutler/examples/agent/internal/files"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
@@ -145,18 +146,45 @@ func (c *Controller) SetHostMachineNetworkConfig(_ context.Context, machine stri
 	})
 }
 
-// HostChangesForContainer is part of facade.HostNetwork. Here, nothing of the
-// host has to change for a container.
+// HostChangesForContainer is part of facade.HostNetwork. Nothing of the host has to
+// change but for a container that is to be on the network of one of its devices.
 func (c *Controller) HostChangesForContainer(_ context.Context, id string) (facade.HostChanges, error) {
-	_, err := c.container(id)
-	return facade.HostChanges{}, err
+	found, err := c.container(id)
+	if err != nil || found.Bridge == "" {
+		return facade.HostChanges{}, err
+	}
+	bridge, device, err := c.bridgeFor(found.Bridge)
+	if err != nil || bridge == device.Name {
+		return facade.HostChanges{}, err
+	}
+	return facade.HostChanges{Devices: []facade.DeviceToBridge{{Device: device.Name, MAC: device.MAC, Bridge: bridge}}}, nil
+}
+
+// bridgeFor returns a device of the host, as it was published, and the bridge that leads
+// to the network that it is on, which may be the device itself.
+func (c *Controller) bridgeFor(name string) (string, facade.NetworkInterface, error) {
+	network := c.config.State.containers.now().Network
+	i := slices.IndexFunc(network, func(i facade.NetworkInterface) bool { return i.Name == name })
+	switch {
+	case i < 0:
+		return "", facade.NetworkInterface{}, errors.NotValidf("bridge for %q, which is no device of this machine,", name)
+	case network[i].Type == facade.BridgeInterface:
+		return name, network[i], nil
+	}
+	return hostnet.BridgeName(name), network[i], nil
 }
 
 // PrepareContainerInterfaceInfo is part of facade.Containers. A container of LXD has no
-// interfaces by it: LXD puts it on its own bridge, and gives it an address there.
+// interfaces by it: LXD puts it on its own bridge, and gives it an address there. On
+// the network of one of the host's devices it asks for an address.
 func (c *Controller) PrepareContainerInterfaceInfo(_ context.Context, id string) ([]facade.NetworkInterface, error) {
-	if _, err := c.container(id); err != nil {
+	found, err := c.container(id)
+	if err != nil {
 		return nil, err
+	}
+	if found.Bridge != "" {
+		bridge, _, err := c.bridgeFor(found.Bridge)
+		return []facade.NetworkInterface{{Name: "eth0", Type: facade.EthernetInterface, Parent: bridge, Up: true}}, err
 	}
 	parsed, err := container.ParseID(id)
 	if err != nil || parsed.Type == container.LXD {

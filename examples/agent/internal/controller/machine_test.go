@@ -329,6 +329,48 @@ func TestHostsOwnAddressIsNotGivenAway(t *testing.T) {
 	}
 }
 
+func TestContainerOnTheNetworkOfADeviceIsOnItsBridge(t *testing.T) {
+	files := machineFiles()
+	for name, device := range map[string]string{"0-lxd-0": "eth0", "0-lxd-1": "br0", "0-lxd-2": "eth9", "0-box-3": "eth0"} {
+		files["containers/"+name+".yaml"] = "bridge: " + device + "\n"
+	}
+	w := newWorld(t, files)
+	network := []facade.NetworkInterface{
+		{Name: "eth0", MAC: "02:00:00:00:00:01", Type: facade.EthernetInterface, Addresses: []string{"192.0.2.2/24"}},
+		{Name: "br0", MAC: "02:00:00:00:00:02", Type: facade.BridgeInterface},
+	}
+	if err := w.SetHostMachineNetworkConfig(t.Context(), "0", network); err != nil {
+		t.Fatal(err)
+	}
+	eth0 := []facade.DeviceToBridge{{Device: "eth0", MAC: "02:00:00:00:00:01", Bridge: "br-eth0"}}
+	for id, want := range map[string]struct {
+		devices []facade.DeviceToBridge
+		parent  string
+	}{
+		"0/lxd/0": {eth0, "br-eth0"},
+		"0/lxd/1": {nil, "br0"},
+		"0/box/3": {eth0, "br-eth0"},
+	} {
+		changes, err := w.HostChangesForContainer(t.Context(), id)
+		if err != nil || !reflect.DeepEqual(changes.Devices, want.devices) || changes.Validate() != nil {
+			t.Errorf("%s: got %+v, %v", id, changes, err)
+		}
+		interfaces, err := w.PrepareContainerInterfaceInfo(t.Context(), id)
+		if err != nil || len(interfaces) != 1 || interfaces[0].Parent != want.parent || len(interfaces[0].Addresses) > 0 || interfaces[0].Validate() != nil {
+			t.Errorf("%s: got %+v, %v", id, interfaces, err)
+		}
+	}
+	// Not NotFound, which would say that the container is gone.
+	const want = `bridge for "eth9", which is no device of this machine, not valid`
+	_, changesErr := w.HostChangesForContainer(t.Context(), "0/lxd/2")
+	_, interfacesErr := w.PrepareContainerInterfaceInfo(t.Context(), "0/lxd/2")
+	for _, err := range []error{changesErr, interfacesErr} {
+		if !errors.Is(err, errors.NotValid) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestAddressOutlivesTheFileUntilItIsGivenBack(t *testing.T) {
 	w := newWorld(t, machineFiles("0-box-0", "0-box-1"))
 	address := w.address("0/box/0")

@@ -53,6 +53,9 @@ type Container struct {
 	Life facade.Life
 	// Info has no nonce, which is the controller's to give.
 	Info facade.ContainerProvisioningInfo
+	// Bridge is the device of the machine that the container is to be on the network
+	// of; empty for none.
+	Bridge string
 	// Retry is any text. Another one than before asks for another attempt.
 	Retry string
 }
@@ -63,6 +66,7 @@ const (
 	wantHarvest   = "want none, unknown, destroyed or all"
 	wantBase      = "want name@channel, as in " + DefaultBase
 	wantImage     = "want an image's alias or fingerprint: letters, digits and, after the first, any of . _ / : -"
+	wantBridge    = "want the name of a device of this machine, as in eth0"
 	wantContainer = "want a container's file, its id with dashes for slashes, as in 0-lxd-1.yaml"
 )
 
@@ -72,6 +76,8 @@ const imageAttribute = "image"
 var (
 	baseForm  = regexp.MustCompile(`^([a-z][a-z0-9-]*)@([a-z0-9][a-z0-9./-]*)$`)
 	imageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$`)
+	// deviceForm is narrower than the kernel's.
+	deviceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 )
 
 // ParseMachine reads a machine.yaml.
@@ -129,7 +135,7 @@ func parseTypeSettings(m *mapping, types []facade.ContainerType) map[facade.Cont
 // alive and has the default base.
 func ParseContainer(file string, data []byte) (Container, error) {
 	doc, m := open(file, data)
-	m.only("life", "base", "image", "constraints", "user-data", "retry")
+	m.only("life", "base", "image", "bridge", "constraints", "user-data", "retry")
 
 	c := Container{Life: facade.Alive, Retry: m.text("retry")}
 	if m.get("life") != nil {
@@ -153,6 +159,12 @@ func ParseContainer(file string, data []byte) (Container, error) {
 			m.reject("image", wantImage)
 		}
 		c.Info.Attributes = map[string]string{imageAttribute: image}
+	}
+	if m.get("bridge") != nil {
+		c.Bridge = m.text("bridge")
+		if !deviceForm.MatchString(c.Bridge) {
+			m.reject("bridge", wantBridge)
+		}
 	}
 	c.Info.Constraints = parseConstraints(m.mapping("constraints"))
 	c.Info.UserData = facade.NewSecret(m.block("user-data", MaxUserData))

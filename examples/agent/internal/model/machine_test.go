@@ -75,8 +75,8 @@ func TestContainerIsRead(t *testing.T) {
 	}{
 		"the least": {"", Container{Life: facade.Alive, Info: facade.ContainerProvisioningInfo{Base: ubuntu}}},
 		"everything": {
-			"life: dead\nbase: centos@9/stable\nimage: tiny/1.0\nconstraints: {cores: 2, memory: 512, root-disk: 8192}\nuser-data: |\n  #cloud-config\n  \tx: y\nretry: 3\n",
-			Container{Life: facade.Dead, Retry: "3", Info: facade.ContainerProvisioningInfo{
+			"life: dead\nbase: centos@9/stable\nimage: tiny/1.0\nbridge: eth0.5\nconstraints: {cores: 2, memory: 512, root-disk: 8192}\nuser-data: |\n  #cloud-config\n  \tx: y\nretry: 3\n",
+			Container{Life: facade.Dead, Bridge: "eth0.5", Retry: "3", Info: facade.ContainerProvisioningInfo{
 				Base:        facade.Base{Name: "centos", Channel: "9/stable"},
 				Attributes:  map[string]string{"image": "tiny/1.0"},
 				Constraints: facade.Constraints{Cores: 2, Memory: 512, RootDisk: 8192},
@@ -99,13 +99,16 @@ func TestContainerIsRead(t *testing.T) {
 func TestMalformedContainerNamesFileLineAndRule(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"misspelt life":         {"life: alife\n", "c:1: life: " + wantLife},
-		"misspelt key":          {"\nlive: alive\n", "c:2: live: unknown key (want one of life, base, image, constraints, user-data, retry)"},
+		"misspelt key":          {"\nlive: alive\n", "c:2: live: unknown key (want one of life, base, image, bridge, constraints, user-data, retry)"},
 		"base without channel":  {"base: ubuntu\n", "c:1: base: " + wantBase},
 		"image is a list":       {"life: alive\nimage: [tiny]\n", "c:2: image: want a text, not a list"},
 		"image has a space":     {"\nimage: not one\n", "c:2: image: " + wantImage},
 		"image is an option":    {"image: -f\n", "c:1: image: " + wantImage},
 		"image is nameless":     {"image: ''\n", "c:1: image: " + wantImage},
 		"image is too long":     {"image: " + strings.Repeat("x", 129) + "\n", "c:1: image: " + wantImage},
+		"bridge is a path":      {"life: alive\nbridge: ../eth0\n", "c:2: bridge: " + wantBridge},
+		"bridge is too long":    {"bridge: a123456789012345\n", "c:1: bridge: " + wantBridge},
+		"bridge is a mapping":   {"bridge: {eth0: br0}\n", "c:1: bridge: want a text, not a mapping"},
 		"cores is a text":       {"constraints:\n  cores: two\n", "c:2: cores: want a whole number from 1 to 65536"},
 		"memory has a unit":     {"constraints: {memory: 1G}\n", "c:1: memory: want a whole number from 1 to 1073741824"},
 		"unknown constraint":    {"constraints: {disk: 1}\n", "c:1: disk: unknown key (want one of cores, memory, root-disk)"},
@@ -168,7 +171,7 @@ func TestMalformedFileCostsItsOwnContainerAlone(t *testing.T) {
 	want := []string{
 		"containers/0-Box-5.yaml: " + wantContainer,
 		"containers/0-box-05.yaml: " + wantContainer,
-		"containers/0-box-1.yaml:2: cores: unknown key (want one of life, base, image, constraints, user-data, retry)",
+		"containers/0-box-1.yaml:2: cores: unknown key (want one of life, base, image, bridge, constraints, user-data, retry)",
 		"containers/0-box-2.yaml: want a regular file",
 		"containers/0-box-3.yaml: want a file of at most 64 KiB",
 		"containers/0-box-6.yaml: want a regular file",
