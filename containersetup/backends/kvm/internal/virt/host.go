@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/juju/errors"
@@ -19,7 +20,11 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v/1e6, v/1e3%1
 // Version returns that of the daemon. It is the least that a daemon can be asked, and
 // shows whether it answers.
 func (c *Client) Version(ctx context.Context) (Version, error) {
-	version, err := ask(ctx, c, (*libvirt.Libvirt).ConnectGetLibVersion)
+	return c.version(ctx, c.config.CallTimeout)
+}
+
+func (c *Client) version(ctx context.Context, limit time.Duration) (Version, error) {
+	version, err := timed(ctx, c, limit, (*libvirt.Libvirt).ConnectGetLibVersion)
 	return Version(version), errors.Annotate(err, "version of libvirt")
 }
 

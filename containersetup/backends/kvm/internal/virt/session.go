@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"net"
+	"time"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/juju/errors"
@@ -30,24 +31,12 @@ type result[T any] struct {
 // ask has f ask the daemon one thing, which changes nothing, and returns the
 // answer.
 func ask[T any](ctx context.Context, c *Client, f func(*libvirt.Libvirt) (T, error)) (T, error) {
-	var value T
-	err := c.within(ctx, false, func(ctx context.Context) error {
-		var err error
-		value, err = do(ctx, c, f)
-		return err
-	})
-	return value, err
+	return timed(ctx, c, c.config.CallTimeout, f)
 }
 
 // change has f change one thing.
 func change[T any](ctx context.Context, c *Client, f func(*libvirt.Libvirt) (T, error)) (T, error) {
-	var value T
-	err := c.within(ctx, true, func(ctx context.Context) error {
-		var err error
-		value, err = do(ctx, c, f)
-		return err
-	})
-	return value, err
+	return timed(ctx, c, c.config.OperationTimeout, f)
 }
 
 // act is change without a value.
@@ -56,13 +45,19 @@ func act(ctx context.Context, c *Client, f func(*libvirt.Libvirt) error) error {
 	return err
 }
 
-// within calls f with a context that ends after the time for a question, or for a
-// change.
-func (c *Client) within(ctx context.Context, changes bool, f func(context.Context) error) error {
-	limit := c.config.CallTimeout
-	if changes {
-		limit = c.config.OperationTimeout
-	}
+// timed calls f with a session, within a time.
+func timed[T any](ctx context.Context, c *Client, limit time.Duration, f func(*libvirt.Libvirt) (T, error)) (T, error) {
+	var value T
+	err := c.within(ctx, limit, func(ctx context.Context) error {
+		var err error
+		value, err = do(ctx, c, f)
+		return err
+	})
+	return value, err
+}
+
+// within calls f with a context that ends after limit.
+func (c *Client) within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	err := deadline.Call(ctx, c.config.Clock, limit, f)
 	switch {
 	case err == nil:
