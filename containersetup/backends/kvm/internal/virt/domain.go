@@ -183,8 +183,7 @@ func (c *Client) SetDomainAutostart(ctx context.Context, domain Domain, autostar
 func (c *Client) ShutdownDomain(ctx context.Context, domain Domain) error {
 	err := c.onDomain(ctx, domain, func(lv *libvirt.Libvirt, raw libvirt.Domain) error {
 		err := lv.DomainShutdownFlags(raw, libvirt.DomainShutdownAcpiPowerBtn)
-		var refusal libvirt.Error
-		if errors.As(err, &refusal) && libvirt.ErrorNumber(refusal.Code) == libvirt.ErrInvalidArg {
+		if rawCode(err, libvirt.ErrInvalidArg) {
 			// A driver that has no button, such as the one for tests.
 			err = lv.DomainShutdown(raw)
 		}
@@ -207,8 +206,7 @@ func (c *Client) UndefineDomain(ctx context.Context, domain Domain) error {
 	err := c.onDomain(ctx, domain, func(lv *libvirt.Libvirt, raw libvirt.Domain) error {
 		flags := libvirt.DomainUndefineManagedSave | libvirt.DomainUndefineSnapshotsMetadata
 		err := lv.DomainUndefineFlags(raw, flags|libvirt.DomainUndefineNvram|libvirt.DomainUndefineCheckpointsMetadata)
-		var refusal libvirt.Error
-		if errors.As(err, &refusal) && libvirt.ErrorNumber(refusal.Code) == libvirt.ErrInvalidArg {
+		if rawCode(err, libvirt.ErrInvalidArg) {
 			// A driver that knows nothing of firmware's variables.
 			err = lv.DomainUndefineFlags(raw, flags)
 		}
@@ -265,7 +263,7 @@ func (c *Client) onDomain(ctx context.Context, domain Domain, f func(*libvirt.Li
 
 // unlessDomain returns err unless it is the refusal of what is so already.
 func (c *Client) unlessDomain(ctx context.Context, domain Domain, active bool, err error) error {
-	if !code(err, libvirt.ErrOperationInvalid) {
+	if !refused(err) {
 		return err
 	}
 	raw, bad := ref(domain)

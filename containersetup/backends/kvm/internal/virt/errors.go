@@ -49,18 +49,23 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// code tells whether err is a refusal with one of the codes.
-func code(err error, codes ...libvirt.ErrorNumber) bool {
+// code tells whether err is a refusal with the code.
+func code(err error, number libvirt.ErrorNumber) bool {
 	var refusal *Error
-	if !errors.As(err, &refusal) {
-		return false
-	}
-	for _, number := range codes {
-		if refusal.Code == int(number) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &refusal) && refusal.Code == int(number)
+}
+
+// refused tells whether err is a refusal of something that is there. Drivers differ in
+// the code that they have for what is so already.
+func refused(err error) bool {
+	var refusal *Error
+	return errors.As(err, &refusal) && !errors.Is(err, errors.NotFound)
+}
+
+// rawCode is code for an error of go-libvirt's own.
+func rawCode(err error, number libvirt.ErrorNumber) bool {
+	var refusal libvirt.Error
+	return errors.As(err, &refusal) && refusal.Code == uint32(number)
 }
 
 // classify makes an error of go-libvirt's one of this package's, and tells whether

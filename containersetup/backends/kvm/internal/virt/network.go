@@ -92,8 +92,7 @@ func (c *Client) network(ctx context.Context, raw libvirt.Network) (Network, err
 			}
 		}
 		bridge, err := lv.NetworkGetBridgeName(raw)
-		var refusal libvirt.Error
-		if errors.As(err, &refusal) && libvirt.ErrorNumber(refusal.Code) == libvirt.ErrInternalError {
+		if rawCode(err, libvirt.ErrInternalError) {
 			bridge, err = "", nil // that is how it says that there is none
 		}
 		return Network{
@@ -192,7 +191,7 @@ func (c *Client) onNetwork(ctx context.Context, name string, f func(*libvirt.Lib
 
 // unlessNetwork returns err unless it is the refusal of what is so already.
 func (c *Client) unlessNetwork(ctx context.Context, name string, active bool, err error) error {
-	if code(err, libvirt.ErrOperationInvalid) {
+	if refused(err) {
 		if network, look := c.Network(ctx, name); look == nil && network.Active == active {
 			return nil
 		}

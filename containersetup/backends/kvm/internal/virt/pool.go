@@ -193,7 +193,7 @@ func (c *Client) onPool(ctx context.Context, name string, f func(*libvirt.Libvir
 
 // unlessPool returns err unless it is the refusal of what is so already.
 func (c *Client) unlessPool(ctx context.Context, name string, active bool, err error) error {
-	if code(err, libvirt.ErrOperationInvalid) {
+	if refused(err) {
 		if pool, look := c.Pool(ctx, name); look == nil && pool.Active == active {
 			return nil
 		}
