@@ -28,11 +28,8 @@ import (
 
 // rawImage returns a raw image of that size that no other one is like.
 func rawImage(seed uint64, size int) []byte {
-	random := rand.New(rand.NewPCG(seed, 0))
 	data := make([]byte, size)
-	for n := range data {
-		data[n] = byte(random.Uint32())
-	}
+	_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(data)
 	copy(data[510:], "\x55\xaa")
 	return data
 }

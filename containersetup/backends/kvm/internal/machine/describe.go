@@ -75,7 +75,7 @@ func Describe(s Spec) (string, error) {
 		OnPoweroff: "destroy",
 		OnReboot:   "restart",
 		OnCrash:    "restart",
-		Devices:    devices(s, p),
+		Devices:    devices(s),
 	}
 	if p.efi {
 		d.OS.Firmware = "efi"
@@ -97,7 +97,7 @@ func Describe(s Spec) (string, error) {
 	return text, errors.Trace(err)
 }
 
-func devices(s Spec, p platform) *libvirtxml.DomainDeviceList {
+func devices(s Spec) *libvirtxml.DomainDeviceList {
 	list := &libvirtxml.DomainDeviceList{
 		Disks: []libvirtxml.DomainDisk{{
 			Device: "disk",
