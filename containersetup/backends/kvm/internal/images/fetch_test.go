@@ -407,13 +407,8 @@ func TestAFileSystemThatFillsInTheMeantimeIsSeen(t *testing.T) {
 			return 1 << 40, nil
 		}
 	})
-	source := w.serve(nil, answer{handler: func(rw http.ResponseWriter, _ *http.Request) {
-		piece := make([]byte, 1<<20)
-		for range 70 {
-			_, _ = rw.Write(piece)
-		}
-	}})
-	source.Size = 70 << 20
+	source := w.serve(nil, answer{endless: true})
+	source.Size = 0
 	_, err := w.store.Fetch(t.Context(), source)
 	expectError(t, err, images.ErrNoSpace)
 	w.expectFiles(".lock")

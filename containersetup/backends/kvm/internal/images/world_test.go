@@ -182,6 +182,8 @@ type answer struct {
 	// cut ends the body after so many bytes with an error; stall has nothing come then.
 	cut   int
 	stall bool
+	// endless has zeros come, of no length that is told.
+	endless bool
 }
 
 // RoundTrip is part of http.RoundTripper.
@@ -221,11 +223,18 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.ContentLength = -1
 		resp.Header.Del("Content-Length")
 	}
+	if a.endless {
+		resp.Body, resp.ContentLength = io.NopCloser(zeros{}), -1
+	}
 	if a.cut > 0 || a.stall {
 		resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, int64(a.cut)), broken{r.Context(), a.stall, a.noLength}))
 	}
 	return resp, nil
 }
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // broken is the end of a body that is cut short.
 type broken struct {
