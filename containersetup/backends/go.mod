@@ -7,7 +7,6 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/juju/clock v1.1.1
 	github.com/juju/errors v1.0.0
-	github.com/kdomanski/iso9660 v0.4.0
 	github.com/sutler-dev/sutler v0.0.0-00010101000000-000000000000
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/juju/errors"
-	"gopkg.in/yaml.v3"
 
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/cloudinit"
 	"github.com/sutler-dev/sutler/containersetup/backends/lxd/internal/api"
 	"github.com/sutler-dev/sutler/containersetup/container"
 	"github.com/sutler-dev/sutler/facade"
@@ -137,11 +136,13 @@ func (b *Broker) devices(ctx context.Context, want api.CreateInstance, params co
 		}
 		want.Devices[i.Name] = nic
 	}
-	network, err := b.networkConfig(ctx, params.Interfaces)
+	network, err := cloudinit.Network(cloudinit.Config{
+		Interfaces: params.Interfaces, DNS: cloudinit.Resolvers(ctx, b.config.Host),
+	})
 	if err != nil {
 		return err
 	}
-	want.Config["user.network-config"] = network
+	want.Config["user.network-config"] = string(network)
 	return nil
 }
 
@@ -175,84 +176,6 @@ func (b *Broker) bridges(ctx context.Context, interfaces []facade.NetworkInterfa
 	return out, nil
 }
 
-// netConfig is cloud-init's network configuration, version 2.
-type netConfig struct {
-	Version   int                 `yaml:"version"`
-	Ethernets map[string]ethernet `yaml:"ethernets"`
-}
-
-type ethernet struct {
-	DHCP4       bool         `yaml:"dhcp4"`
-	Addresses   []string     `yaml:"addresses,omitempty"`
-	Routes      []route      `yaml:"routes,omitempty"`
-	Nameservers *nameservers `yaml:"nameservers,omitempty"`
-	MTU         int          `yaml:"mtu,omitempty"`
-}
-
-type route struct {
-	To  string `yaml:"to"`
-	Via string `yaml:"via"`
-}
-
-type nameservers struct {
-	Addresses []string `yaml:"addresses"`
-}
-
-// networkConfig returns what an instance's cloud-init configures its interfaces by: those
-// without an address ask for one by DHCP, and then also for name servers; the others have
-// the host's if they name none.
-func (b *Broker) networkConfig(ctx context.Context, interfaces []facade.NetworkInterface) (string, error) {
-	config := netConfig{Version: 2, Ethernets: map[string]ethernet{}}
-	for _, i := range interfaces {
-		e := ethernet{DHCP4: len(i.Addresses) == 0, Addresses: i.Addresses, MTU: i.MTU}
-		if i.Gateway != "" {
-			e.Routes = []route{{To: everywhere(i.Gateway), Via: i.Gateway}}
-		}
-		dns := i.DNS
-		if len(dns) == 0 && !e.DHCP4 {
-			dns = b.resolvers(ctx)
-		}
-		if len(dns) > 0 {
-			e.Nameservers = &nameservers{dns}
-		}
-		config.Ethernets[i.Name] = e
-	}
-	text, err := yaml.Marshal(config)
-	return string(text), errors.Trace(err)
-}
-
-func everywhere(gateway string) string {
-	if addr, err := netip.ParseAddr(gateway); err == nil && addr.Is6() {
-		return "::/0"
-	}
-	return "0.0.0.0/0"
-}
-
-// resolvers are the host's name servers but for those that only the host reaches.
-func (b *Broker) resolvers(ctx context.Context) []string {
-	for _, name := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
-		data, err := b.config.Host.ReadFile(ctx, name)
-		if err != nil {
-			continue
-		}
-		var servers []string
-		for line := range strings.Lines(string(data)) {
-			f := strings.Fields(line)
-			if len(f) < 2 || f[0] != "nameserver" {
-				continue
-			}
-			addr, err := netip.ParseAddr(f[1])
-			if err == nil && addr.Zone() == "" && !addr.IsLoopback() && !addr.IsUnspecified() {
-				servers = append(servers, addr.String())
-			}
-		}
-		if len(servers) > 0 {
-			return servers
-		}
-	}
-	return nil
-}
-
 // result tells what there is of an instance. It is the same each time: addresses that
 // come by DHCP are not in it.
 func (b *Broker) result(i api.Instance) container.StartResult {
@@ -276,26 +199,8 @@ func (b *Broker) result(i api.Instance) container.StartResult {
 			r.Interfaces = append(r.Interfaces, nic)
 		}
 	}
-	addressed(r.Interfaces, i.Config["user.network-config"])
+	r.Interfaces = cloudinit.Addressed(r.Interfaces, []byte(i.Config["user.network-config"]))
 	return r
-}
-
-// addressed adds the addresses that interfaces were given.
-func addressed(interfaces []facade.NetworkInterface, text string) {
-	var config netConfig
-	if text == "" || yaml.Unmarshal([]byte(text), &config) != nil {
-		return
-	}
-	for n := range interfaces {
-		e := config.Ethernets[interfaces[n].Name]
-		interfaces[n].Addresses = e.Addresses
-		if len(e.Routes) > 0 {
-			interfaces[n].Gateway = e.Routes[0].Via
-		}
-		if e.Nameservers != nil {
-			interfaces[n].DNS = e.Nameservers.Addresses
-		}
-	}
 }
 
 func firstOf(texts ...string) string {

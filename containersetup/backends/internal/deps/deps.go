@@ -3,6 +3,5 @@ package deps
 
 import (
 	_ "github.com/digitalocean/go-libvirt"
-	_ "github.com/kdomanski/iso9660"
 	_ "libvirt.org/go/libvirtxml"
 )
