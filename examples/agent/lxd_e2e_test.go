@@ -162,23 +162,25 @@ func TestContainerOnTheNetworkOfADevice(t *testing.T) {
 	w.start()
 	w.expectRunning("0/lxd/0")
 	for command, want := range map[string]string{
-		"ip -o link show " + device:                                "master " + bridge,
-		"ip -o -4 address show " + bridge:                          "198.51.100.1/24",
-		"ip route show 203.0.113.0/24":                             "via 198.51.100.9 dev " + bridge,
-		"lxc config device get juju-1c2d3e-0-lxd-0 eth0 parent":    bridge,
-		"ip -o -4 address show eth0":                               "192.0.2.10/24",
-		"lxc exec juju-1c2d3e-0-lxd-0 -- ip -o link show dev eth0": "UP",
-		"lxc config get juju-1c2d3e-0-lxd-0 user.network-config":   "dhcp4: true",
-		"lxc config device list juju-1c2d3e-0-lxd-0":               "eth0",
-		"ip -o link show type veth master " + bridge:               "master " + bridge,
-		"cat " + w.path(".agent/containers.yaml"):                  "parent: " + bridge,
-		w.program + " --model " + w.dir + " --report":              bridge,
-		w.program + " host plan --model " + w.dir:                  "there is nothing to do to this machine",
+		"ip -o link show " + device:                              "master " + bridge,
+		"ip -o -4 address show " + bridge:                        "198.51.100.1/24",
+		"ip route show 203.0.113.0/24":                           "via 198.51.100.9 dev " + bridge,
+		"lxc config device get juju-1c2d3e-0-lxd-0 eth0 parent":  bridge,
+		"ip -o -4 address show eth0":                             "192.0.2.10/24",
+		"lxc config get juju-1c2d3e-0-lxd-0 user.network-config": "dhcp4: true",
+		"lxc config device list juju-1c2d3e-0-lxd-0":             "eth0",
+		"ip -o link show type veth master " + bridge:             "master " + bridge,
+		"cat " + w.path(".agent/containers.yaml"):                "parent: " + bridge,
+		w.program + " --model " + w.dir + " --report":            bridge,
+		w.program + " host plan --model " + w.dir:                "there is nothing to do to this machine",
 	} {
 		if got := w.Run(t, strings.Fields(command)...); !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", command, got, want)
 		}
 	}
+	eventually(t, "an interface that is up in the container", func() bool {
+		return strings.Contains(w.Run(t, "lxc", "exec", "juju-1c2d3e-0-lxd-0", "--", "sh", "-c", "ip link show dev eth0 || true"), "UP")
+	})
 	eventually(t, "told of the other one", func() bool {
 		return strings.Contains(w.message("0/lxd/1"), `bridge for "none", which is no device of this machine, not valid`)
 	})
