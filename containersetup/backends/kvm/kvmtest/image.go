@@ -3,6 +3,7 @@ package kvmtest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -47,7 +48,8 @@ func Image(t testing.TB) BootImage {
 
 // said is what a command that failed has said about it.
 func said(err error) string {
-	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
 		return lines[len(lines)-1]
 	}

@@ -68,27 +68,27 @@ func rawCode(err error, number libvirt.ErrorNumber) bool {
 	return errors.As(err, &refusal) && refusal.Code == uint32(number)
 }
 
-// classify makes an error of go-libvirt's one of this package's, and tells whether
-// the connection is of no use any more.
-func (c *Client) classify(err error) (_ error, broken bool) {
+// classify tells whether the connection is of no use any more after an error of
+// go-libvirt's, and makes one of this package's of it.
+func (c *Client) classify(err error) (broken bool, _ error) {
 	var (
 		refusal libvirt.Error
 		network *net.OpError
 	)
 	switch {
 	case errors.As(err, &refusal):
-		return &Error{Code: int(refusal.Code), Message: oneLine(refusal.Message)}, false
+		return false, &Error{Code: int(refusal.Code), Message: oneLine(refusal.Message)}
 	case errors.Is(err, libvirt.ErrUnsupported):
-		return errors.NewNotSupported(nil, "libvirt does not know the procedure"), false
+		return false, errors.NewNotSupported(nil, "libvirt does not know the procedure")
 	case errors.Is(err, libvirt.ErrInterrupted):
 		err = errors.WithType(errors.Errorf("libvirt at socket %s: %s", c.config.Socket, ErrNoReply), ErrNoReply)
-		return errors.WithType(err, errors.NotYetAvailable), true
+		return true, errors.WithType(err, errors.NotYetAvailable)
 	case errors.Is(err, syscall.EINVAL), errors.As(err, &network):
 		// Nothing was sent, or to nobody. EINVAL is go-libvirt's own.
-		return errors.WithType(errors.Errorf("libvirt at socket %s: connection lost", c.config.Socket), errors.NotYetAvailable), true
+		return true, errors.WithType(errors.Errorf("libvirt at socket %s: connection lost", c.config.Socket), errors.NotYetAvailable)
 	}
 	// What cannot be decoded, for one. Who knows what comes next.
-	return errors.Annotatef(err, "libvirt at socket %s", c.config.Socket), true
+	return true, errors.Annotatef(err, "libvirt at socket %s", c.config.Socket)
 }
 
 // oneLine makes libvirt's message fit for an error.

@@ -35,7 +35,7 @@ func TestKindsOfRefusals(t *testing.T) {
 		libvirt.ErrXMLError:             nil,
 	} {
 		c := &Client{config: Config{Socket: "/s"}}
-		err, broken := c.classify(libvirt.Error{Code: uint32(code), Message: "first\nsecond  \x1b[31m third"})
+		broken, err := c.classify(libvirt.Error{Code: uint32(code), Message: "first\nsecond  \x1b[31m third"})
 		if broken {
 			t.Errorf("code %d: the connection is given up", code)
 		}
@@ -64,7 +64,7 @@ func TestConnectionsThatAreOfNoUse(t *testing.T) {
 		{errors.New("xdr: no"), nil, false, true},
 	}
 	for _, test := range tests {
-		err, broken := c.classify(test.err)
+		broken, err := c.classify(test.err)
 		if broken != test.broken || errors.Is(err, ErrNoReply) != test.noReply {
 			t.Errorf("%v: %v, broken %v", test.err, err, broken)
 		}
@@ -109,7 +109,7 @@ func stream(lengths ...uint32) []byte {
 func TestWireFollowsPacketsHoweverTheyAreCut(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // for a test
+	random := rand.New(rand.NewPCG(seed, 0))
 	feed := func(w *wire, data []byte) error {
 		for len(data) > 0 {
 			n := 1 + random.IntN(len(data))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -228,4 +229,23 @@ func TestWaitReadyEndsWithItsContext(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	wantKind(t, client.WaitReady(ctx), "cancelled")
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	client := newClient(t, virt.Config{Socket: peer(t, silent), CallTimeout: 10 * time.Millisecond})
+	for range 5 {
+		_, err := client.Version(t.Context())
+		wantKind(t, err, "timeout")
+	}
+	client.Close()
+	stacks := make([]byte, 1<<20)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		text := string(stacks[:runtime.Stack(stacks, true)])
+		if !strings.Contains(text, "digitalocean/go-libvirt") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
 }

@@ -90,7 +90,7 @@ func do[T any](ctx context.Context, c *Client, f func(*libvirt.Libvirt) (T, erro
 			c.release(s, false)
 			return r.value, nil
 		}
-		err, broken := c.classify(r.err)
+		broken, err := c.classify(r.err)
 		c.release(s, broken)
 		return none, err
 	case <-ctx.Done():
@@ -170,7 +170,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	select {
 	case err = <-done:
 		if err != nil {
-			err, _ = c.classify(err)
+			_, err = c.classify(err)
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
