@@ -62,7 +62,7 @@ func TestSettingsWinOverTheConfig(t *testing.T) {
 	c := validConfig()
 	c.Network.Existing, c.Storage.Driver, c.Channel = "br0", "zfs", "latest/stable"
 	got, err := c.withSettings(facade.ContainerManagerConfig{
-		"networking-method": "provider", "lxd-bridge": "br7", "lxd-subnet": "10.5.0.0/24", "lxd-subnet-pool": "10.0.0.0/8, 172.16.0.0/12",
+		"model-uuid": validConfig().ModelUUID, "networking-method": "provider", "lxd-bridge": "br7", "lxd-subnet": "10.5.0.0/24", "lxd-subnet-pool": "10.0.0.0/8, 172.16.0.0/12",
 		"lxd-storage-driver": "", "lxd-storage-size": "2048", "lxd-snap-channel": "5.0/stable",
 		"http-proxy": "http://proxy:3128", "https-proxy": "https://proxy:3129", "no-proxy": "localhost,10.0.0.0/8",
 		"image-server": "https://images.example.com", "image-protocol": "lxd", "lxd-image-cache-days": "30",
@@ -85,7 +85,7 @@ func TestSettingsWinOverTheConfig(t *testing.T) {
 func TestWrongSettingIsNamedAndSecretsAreNot(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{
-		"networking-method": "fan", "nosuch": "x", "": "x", "lxd-bridge": "a-name-of-more-than-15", "lxd-subnet": "10.0.0.1", "lxd-subnet-pool": "10.0.0.0/8,x",
+		"model-uuid": "c0ffee00-0bad-400d-8000-4b1d0d06f00d", "networking-method": "fan", "nosuch": "x", "": "x", "lxd-bridge": "a-name-of-more-than-15", "lxd-subnet": "10.0.0.1", "lxd-subnet-pool": "10.0.0.0/8,x",
 		"lxd-storage-driver": "a b", "lxd-storage-size": "-1", "lxd-image-cache-days": "4000", "http-proxy": "canary://user:canary@host", "https-proxy": "canary",
 		"image-server": "ftp://canary", "image-protocol": "ftp", strings.Repeat("x", 10_000): "x",
 	} {
