@@ -6,7 +6,8 @@
 // and pools and networks likewise. [Private] starts one for a single test, which may kill
 // it, freeze it, and look at its whole network. A new daemon has no storage pool, and a
 // network "default" that is not active, as just after libvirt's installation. There is no
-// acceleration where the machine has none: guests are domains of type "qemu" then.
+// /dev/kvm for it, whatever the machine has, so that tests find the same everywhere:
+// guests are domains of type "qemu".
 //
 // [Image] is a virtual machine that boots in seconds without acceleration.
 //
@@ -39,8 +40,9 @@ type Daemon struct {
 	Dir string
 	// Socket is where it answers.
 	Socket string
-	// Host is the machine as the daemon sees it: with its processes, mounts and
-	// interfaces, and with its /etc/libvirt, /var/lib/libvirt, /run/libvirt, ...
+	// Host runs commands where the daemon is, among its processes, mounts and
+	// interfaces, with its /etc/libvirt, /var/lib/libvirt and /dev. Files are the
+	// machine's: what is to be read of the daemon's is read by a command.
 	Host host.Host
 
 	scripts string
