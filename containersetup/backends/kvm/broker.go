@@ -125,7 +125,7 @@ func (b *Broker) holding(ctx context.Context, name string, do func(daemon) error
 		return err
 	}
 	defer release()
-	d, err := b.config.connect(b.config)
+	d, err := b.config.dial()
 	if err != nil {
 		return err
 	}
@@ -380,12 +380,17 @@ func (b *Broker) shutDown(ctx context.Context, d daemon, there virt.Domain) erro
 	}
 }
 
-// remove switches a machine off, should it run, and removes it: its domain last, so that
-// whose files are is known as long as there are any.
+// remove switches a machine off, should it run, and removes it. Its disk goes first: when
+// this is cut short and libvirt goes on with it, nobody takes the machine for a whole one
+// meanwhile. Its domain goes last, so that whose files are is known as long as there are any.
 func (b *Broker) remove(ctx context.Context, d daemon, there virt.Domain) error {
+	if err := b.store.RemoveInstanceFiles(ctx, there.Name); err != nil {
+		return err
+	}
 	if err := orGone(d.DestroyDomain(ctx, there)); err != nil {
 		return err
 	}
+	// As long as it ran, its console's log may have come back.
 	if err := b.store.RemoveInstanceFiles(ctx, there.Name); err != nil {
 		return err
 	}
@@ -394,7 +399,7 @@ func (b *Broker) remove(ctx context.Context, d daemon, there virt.Domain) error 
 
 // AllInstances is part of container.Broker.
 func (b *Broker) AllInstances(ctx context.Context) ([]container.Instance, error) {
-	d, err := b.config.connect(b.config)
+	d, err := b.config.dial()
 	if err != nil {
 		return nil, err
 	}

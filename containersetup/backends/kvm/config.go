@@ -197,7 +197,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.connect == nil {
-		c.connect = dial
+		c.connect = connect
 	}
 	c.Socket = cmp.Or(c.Socket, DefaultSocket)
 	c.Pool.Name = cmp.Or(c.Pool.Name, DefaultPool)

@@ -45,8 +45,8 @@ type daemon interface {
 
 var _ daemon = (*virt.Client)(nil)
 
-// dial returns libvirt itself.
-func dial(c Config) (daemon, error) {
+// connect returns libvirt itself.
+func connect(c Config) (daemon, error) {
 	client, err := virt.New(virt.Config{
 		Socket: c.Socket, Clock: c.Clock, CallTimeout: c.CallTimeout, OperationTimeout: c.ChangeTimeout,
 	})
@@ -54,6 +54,15 @@ func dial(c Config) (daemon, error) {
 		return nil, err
 	}
 	return client, nil
+}
+
+// dial returns a connection whose changes are seen to their ends.
+func (c Config) dial() (daemon, error) {
+	d, err := c.connect(c)
+	if err != nil {
+		return nil, err
+	}
+	return patient{d, c.Clock}, nil
 }
 
 // interrupted tells whether the daemon was away, or ended in the middle.

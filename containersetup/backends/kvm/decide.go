@@ -80,14 +80,14 @@ func packages() map[string]string {
 type kind string
 
 const (
-	install        kind = "install"
-	await          kind = "await"
-	definePool     kind = "define pool"
-	buildPool      kind = "build pool"
-	startPool      kind = "start pool"
-	autoPool       kind = "autostart pool"
-	startNetwork   kind = "start network"
-	autoNetwork    kind = "autostart network"
+	install      kind = "install"
+	await        kind = "await"
+	definePool   kind = "define pool"
+	buildPool    kind = "build pool"
+	startPool    kind = "start pool"
+	autoPool     kind = "autostart pool"
+	startNetwork kind = "start network"
+	autoNetwork  kind = "autostart network"
 )
 
 // step is one thing to do to the host.

@@ -116,7 +116,7 @@ func (i *Initialiser) carryOut(ctx context.Context, s step) error {
 	if s.Kind == install {
 		return i.install(ctx, s)
 	}
-	d, err := i.config.connect(i.config)
+	d, err := i.config.dial()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (i *Initialiser) observe(ctx context.Context) (observed, error) {
 	if err := i.observeMachine(ctx, &o); err != nil {
 		return o, err
 	}
-	d, err := i.config.connect(i.config)
+	d, err := i.config.dial()
 	if err != nil {
 		return o, err
 	}

@@ -51,7 +51,7 @@ func (i *Initialiser) undo(ctx context.Context, s step, uuid string) error {
 	if s.Kind == buildPool {
 		return i.removeFolder(ctx, s.Dir)
 	}
-	d, err := i.config.connect(i.config)
+	d, err := i.config.dial()
 	if err != nil {
 		return err
 	}

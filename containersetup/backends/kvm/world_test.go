@@ -189,15 +189,15 @@ const errKilled = errors.ConstError("the agent is killed")
 
 // halfMake leaves what an agent leaves that is killed while it makes an instance.
 func (w *world) halfMake(id string) error {
-	between := &hook{}
-	between.set(func(name string, _ bool, do func() error) error {
+	w.hook.set(func(name string, _ bool, do func() error) error {
 		err := do()
 		if name == "DefineDomain" {
 			err = errKilled
 		}
 		return err
 	})
-	broker, err := kvm.NewBroker(context.Background(), between.on(w.config), nil)
+	defer w.hook.set(nil)
+	broker, err := kvm.NewBroker(context.Background(), w.config, nil)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,9 @@ func (h *hook) loseReply(name string) {
 	h.set(func(got string, _ bool, do func() error) error {
 		err := do()
 		if got == name {
-			once.Do(func() { err = errors.WithType(errors.WithType(errors.New("lost"), virt.ErrNoReply), errors.NotYetAvailable) })
+			once.Do(func() {
+				err = errors.WithType(errors.WithType(errors.New("lost"), virt.ErrNoReply), errors.NotYetAvailable)
+			})
 		}
 		return err
 	})
