@@ -186,14 +186,13 @@ func (b *Broker) start(ctx context.Context, d daemon, there virt.Domain, want de
 			return err
 		}
 	}
-	if there.Active() {
-		return nil
-	}
 	if !exists(want.spec.Seed) {
 		if err := b.writeSeed(ctx, want); err != nil {
 			return err
 		}
 	}
+	// Also one that is active: a daemon that was just restarted may yet find out that it
+	// is not. This waits for that, and for whatever else libvirt is at with it.
 	return d.StartDomain(ctx, there)
 }
 

@@ -69,12 +69,11 @@ func (i *Initialiser) undo(ctx context.Context, s step, uuid string) error {
 
 func (i *Initialiser) undoByDaemon(ctx context.Context, d daemon, s step, uuid string) error {
 	switch s.Kind {
-	case autoNetwork, startNetwork:
+	case autoNetwork:
+		return d.SetNetworkAutostart(ctx, s.Name, false)
+	case startNetwork:
 		if err := networkUnused(ctx, d, s.Name); err != nil {
 			return err
-		}
-		if s.Kind == autoNetwork {
-			return d.SetNetworkAutostart(ctx, s.Name, false)
 		}
 		return d.StopNetwork(ctx, s.Name)
 	}
