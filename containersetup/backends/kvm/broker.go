@@ -110,8 +110,8 @@ func (b *Broker) StartInstance(ctx context.Context, params container.StartParams
 		return container.StartResult{}, err
 	}
 	var result container.StartResult
-	err = b.holding(ctx, name, func(d daemon) error {
-		result, err = b.bringUp(ctx, d, want)
+	err = b.holding(ctx, name, func(d daemon, again bool) error {
+		result, err = b.bringUp(ctx, d, want, again)
 		return err
 	})
 	return result, err
@@ -119,7 +119,7 @@ func (b *Broker) StartInstance(ctx context.Context, params container.StartParams
 
 // holding has an instance be this call's alone, and does something about it; anew when the
 // daemon was away or ended in the middle. What was made by then is taken up.
-func (b *Broker) holding(ctx context.Context, name string, do func(daemon) error) error {
+func (b *Broker) holding(ctx context.Context, name string, do func(d daemon, again bool) error) error {
 	release, err := b.store.Hold(ctx, name)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (b *Broker) holding(ctx context.Context, name string, do func(daemon) error
 	}
 	defer d.Close()
 	for look := 1; ; look++ {
-		err := do(d)
+		err := do(d, look > 1)
 		if err == nil || look == lookAgain || !interrupted(err) || ctx.Err() != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (b *Broker) holding(ctx context.Context, name string, do func(daemon) error
 // bringUp has the machine be there and run, whatever there is of it. Its domain comes
 // first and its disk last, so that whose files are is known as long as there are any, and a
 // domain with a disk was made as a whole.
-func (b *Broker) bringUp(ctx context.Context, d daemon, want described) (container.StartResult, error) {
+func (b *Broker) bringUp(ctx context.Context, d daemon, want described, again bool) (container.StartResult, error) {
 	name := want.spec.Name
 	there, err := d.Domain(ctx, name)
 	made := false
@@ -170,7 +170,11 @@ func (b *Broker) bringUp(ctx context.Context, d daemon, want described) (contain
 	if err != nil {
 		return container.StartResult{}, err
 	}
-	if err := b.start(ctx, d, there, want); err != nil {
+	err = b.start(ctx, d, there, want)
+	if err == nil && again {
+		err = b.settled(ctx, d, there)
+	}
+	if err != nil {
 		if made && refused(err) {
 			b.forget(ctx, d, name)
 		}
@@ -194,6 +198,34 @@ func (b *Broker) start(ctx context.Context, d daemon, there virt.Domain, want de
 	// Also one that is active: a daemon that was just restarted may yet find out that it
 	// is not. This waits for that, and for whatever else libvirt is at with it.
 	return d.StartDomain(ctx, there)
+}
+
+// settled returns when a machine runs whose start was cut short by the end of the daemon.
+// The next daemon may take it for paused for a while, until it finds out that it is not
+// there, and has to start it again then.
+func (b *Broker) settled(ctx context.Context, d daemon, there virt.Domain) error {
+	began := b.config.Clock.Now()
+	for {
+		now, err := d.Domain(ctx, there.Name)
+		if err != nil {
+			return err
+		}
+		if !now.Active() {
+			if err := d.StartDomain(ctx, there); err != nil {
+				return err
+			}
+		} else if now.State != virt.StatePaused {
+			return nil
+		}
+		if b.config.Clock.Now().Sub(began) >= b.config.ReadyTimeout {
+			return errors.Timeoutf("waiting for domain %q, which libvirt was restarted under and takes for paused since,", there.Name)
+		}
+		select {
+		case <-b.config.Clock.After(stopPoll):
+		case <-ctx.Done():
+			return errors.Annotatef(ctx.Err(), "waiting for %s to run", there.Name)
+		}
+	}
 }
 
 // make makes a machine, which does not run then. What it was refused for leaves nothing.
@@ -312,7 +344,7 @@ func (b *Broker) stop(ctx context.Context, name string) error {
 	if _, err := b.store.Files(name); err != nil {
 		return nil // there is none of that name
 	}
-	return b.holding(ctx, name, func(d daemon) error { return b.takeDown(ctx, d, name) })
+	return b.holding(ctx, name, func(d daemon, _ bool) error { return b.takeDown(ctx, d, name) })
 }
 
 func (b *Broker) takeDown(ctx context.Context, d daemon, name string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/containersetup/backends/host"
 	"github.com/sutler-dev/sutler/containersetup/backends/kvm"
 	"github.com/sutler-dev/sutler/containersetup/backends/kvm/internal/images"
 	"github.com/sutler-dev/sutler/containersetup/backends/kvm/internal/virt"
@@ -198,11 +199,11 @@ func TestMachineOutlivesTheDaemonAndIsAdopted(t *testing.T) {
 // qemu returns the process of a machine.
 func (w *world) qemu(id container.InstanceID) string {
 	w.Helper()
-	out := w.daemon.Run(w, "pgrep", "-f", "guest="+string(id)+",")
-	if len(strings.Fields(out)) != 1 {
-		w.Errorf("processes of %s are %q", id, out)
+	out, err := w.daemon.Host.Run(w.Context(), host.Look("pgrep", "-f", "guest="+string(id)+","))
+	if len(out.Lines()) != 1 {
+		w.Errorf("processes of %s are %q, %v", id, out.Lines(), err)
 	}
-	return out
+	return string(out.Stdout)
 }
 
 // H11: the daemon restarts, a wait never returns.
@@ -212,7 +213,7 @@ func TestDaemonKilledWhileItMakesAMachine(t *testing.T) {
 	broker := w.prepared()
 	n := 0
 	for _, call := range []string{"DefineDomain", "SetDomainAutostart", "StartDomain"} {
-		for _, delay := range []time.Duration{0, 20, 100, 400} {
+		for _, delay := range []time.Duration{0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100, 120, 150, 200, 250, 300, 400} {
 			if call != "StartDomain" && delay > 0 {
 				break // over by then
 			}
