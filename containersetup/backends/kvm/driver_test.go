@@ -31,7 +31,7 @@ func (d testDriver) BuildPool(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return os.MkdirAll(pool.Path, 0o711) //nolint:gosec // as libvirt does
+	return os.MkdirAll(pool.Path, 0o711)
 }
 
 func (d testDriver) DefineDomain(ctx context.Context, definition string) (virt.Domain, error) {

@@ -161,7 +161,7 @@ func (f *fake) onPool(ctx context.Context, name string, do func(*virt.Pool) erro
 }
 
 func (f *fake) BuildPool(ctx context.Context, name string) error {
-	return f.onPool(ctx, name, func(p *virt.Pool) error { return os.MkdirAll(p.Path, 0o711) }) //nolint:gosec // as libvirt does
+	return f.onPool(ctx, name, func(p *virt.Pool) error { return os.MkdirAll(p.Path, 0o711) })
 }
 
 func (f *fake) StartPool(ctx context.Context, name string) error {
@@ -380,7 +380,7 @@ func newMachine() *machine {
 	}
 	m.script.On(hosttest.Print(`[{"ifname":"br0"}]`), "ip", "-json", "link")
 	m.script.On(func(_ context.Context, cmd host.Command) (host.Output, error) {
-		return host.Output{}, os.MkdirAll(cmd.Args[len(cmd.Args)-1], 0o711) //nolint:gosec // as it says
+		return host.Output{}, os.MkdirAll(cmd.Args[len(cmd.Args)-1], 0o711)
 	}, "mkdir")
 	m.script.On(hosttest.Print(`{"format":"qcow2","virtual-size":1048576}`), "qemu-img", "info")
 	m.script.On(func(_ context.Context, cmd host.Command) (host.Output, error) {

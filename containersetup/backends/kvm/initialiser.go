@@ -90,8 +90,9 @@ const maxRounds = 20
 // when this process may not use libvirt; errors.Timeout when the package manager is locked,
 // or the daemon does not answer, for too long; and libvirt's own refusals.
 func (i *Initialiser) Initialise(ctx context.Context) error {
+	var machine *observed
 	for range maxRounds {
-		o, err := i.observe(ctx)
+		o, err := i.observeAgain(ctx, machine)
 		if err != nil {
 			return err
 		}
@@ -105,6 +106,10 @@ func (i *Initialiser) Initialise(ctx context.Context) error {
 		// One at a time: what comes after may look different then.
 		if err := i.carryOut(ctx, steps[0]); err != nil {
 			return err
+		}
+		// What no step by the daemon changes is not looked at each time.
+		if machine = &o; steps[0].Kind == install {
+			machine = nil
 		}
 	}
 	return errors.Errorf("libvirt is not as it should be after %d changes: somebody else changes it, too", maxRounds)

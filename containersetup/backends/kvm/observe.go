@@ -12,8 +12,16 @@ import (
 
 // observe looks at the host, and changes nothing.
 func (i *Initialiser) observe(ctx context.Context) (observed, error) {
+	return i.observeAgain(ctx, nil)
+}
+
+// observeAgain looks at the host, but takes what there is beside the daemon as it was, if
+// that is known.
+func (i *Initialiser) observeAgain(ctx context.Context, machine *observed) (observed, error) {
 	o := observed{programs: map[string]bool{}, bridges: map[string]bool{}}
-	if err := i.observeMachine(ctx, &o); err != nil {
+	if machine != nil {
+		o.arch, o.device, o.programs, o.bridges = machine.arch, machine.device, machine.programs, machine.bridges
+	} else if err := i.observeMachine(ctx, &o); err != nil {
 		return o, err
 	}
 	d, err := i.config.dial()
