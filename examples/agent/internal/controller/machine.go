@@ -174,9 +174,9 @@ func (c *Controller) bridgeFor(name string) (string, facade.NetworkInterface, er
 	return hostnet.BridgeName(name), network[i], nil
 }
 
-// PrepareContainerInterfaceInfo is part of facade.Containers. A container of LXD has no
-// interfaces by it: LXD puts it on its own bridge, and gives it an address there. On
-// the network of one of the host's devices it asks for an address.
+// PrepareContainerInterfaceInfo is part of facade.Containers. A container of LXD or
+// KVM has no interfaces by it: the back end puts it on a network of the daemon's, which
+// gives it an address. On the network of one of the host's devices it asks for one.
 func (c *Controller) PrepareContainerInterfaceInfo(_ context.Context, id string) ([]facade.NetworkInterface, error) {
 	found, err := c.container(id)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Controller) PrepareContainerInterfaceInfo(_ context.Context, id string)
 		return []facade.NetworkInterface{{Name: "eth0", Type: facade.EthernetInterface, Parent: bridge, Up: true}}, err
 	}
 	parsed, err := container.ParseID(id)
-	if err != nil || parsed.Type == container.LXD {
+	if err != nil || parsed.Type == container.LXD || parsed.Type == container.KVM {
 		return nil, err
 	}
 	if err := c.config.State.containers.update(func(k *kept) error { return k.allocate(id) }); err != nil {

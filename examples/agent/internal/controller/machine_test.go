@@ -89,6 +89,7 @@ func (w *world) address(id string) string {
 func TestQuestionsAboutTheMachineAreAnsweredFromTheModel(t *testing.T) {
 	files := machineFiles("0-box-0")
 	files["containers/0-lxd-0.yaml"] = "life: dying\nbase: centos@9\nconstraints: {memory: 64}\nuser-data: secret-canary\n"
+	files["containers/0-kvm-0.yaml"] = ""
 	w := newWorld(t, files)
 	ctx := t.Context()
 	if types, err := w.SupportedContainers(ctx, "0"); err != nil || !slices.Equal(types, []facade.ContainerType{"lxd", "box"}) {
@@ -101,8 +102,10 @@ func TestQuestionsAboutTheMachineAreAnsweredFromTheModel(t *testing.T) {
 	if mode, err := w.HarvestMode(ctx); err != nil || mode != facade.HarvestDestroyed {
 		t.Errorf("got %v, %v", mode, err)
 	}
-	if interfaces, err := w.PrepareContainerInterfaceInfo(ctx, "0/lxd/0"); err != nil || len(interfaces) > 0 {
-		t.Errorf("got %v, %v: want LXD to give it an address", interfaces, err)
+	for _, id := range []string{"0/lxd/0", "0/kvm/0"} {
+		if interfaces, err := w.PrepareContainerInterfaceInfo(ctx, id); err != nil || len(interfaces) > 0 {
+			t.Errorf("%s: got %v, %v: want its daemon to give it an address", id, interfaces, err)
+		}
 	}
 	got := w.containerOf("0/lxd/0")
 	if want := (facade.ContainerResult{ID: "0/lxd/0", Life: facade.Dying, Status: facade.ContainerPending}); got != want {

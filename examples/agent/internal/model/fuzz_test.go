@@ -121,22 +121,30 @@ func FuzzMachine(f *testing.F) {
 
 func FuzzContainer(f *testing.F) {
 	f.Add([]byte("life: dead\nbase: ubuntu@22.04/stable\nconstraints: {cores: 1, memory: 64}\nuser-data: |\n  #cloud-config\n  a: b\nretry: 2\n"))
+	f.Add([]byte("image: /images/disk.qcow2\nimage-sha256: " + strings.Repeat("0a", 32) + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := ParseContainer("f", data)
-		if err != nil {
-			checkRefusal(t, data, err)
-			return
-		}
-		if err := c.Life.Validate(); err != nil {
-			t.Error(err)
-		}
-		if err := c.Info.Validate(); err != nil {
-			t.Errorf("accepted %+v: %v", c, err)
-		}
-		if n := len(c.Info.UserData.Reveal()); n > MaxUserData {
-			t.Errorf("accepted user data of %d bytes", n)
+		for _, typ := range []facade.ContainerType{container.LXD, container.KVM} {
+			checkContainer(t, typ, data)
 		}
 	})
+}
+
+// checkContainer holds a file to be that of a good container, or refused.
+func checkContainer(t *testing.T, typ facade.ContainerType, data []byte) {
+	c, err := ParseContainer("f", typ, data)
+	if err != nil {
+		checkRefusal(t, data, err)
+		return
+	}
+	if err := c.Life.Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Info.Validate(); err != nil {
+		t.Errorf("accepted %+v: %v", c, err)
+	}
+	if n := len(c.Info.UserData.Reveal()); n > MaxUserData {
+		t.Errorf("accepted user data of %d bytes", n)
+	}
 }
 
 // FuzzContainerFile holds names to stand for one container each, and for one of

@@ -2,6 +2,7 @@ package model
 
 import (
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -66,16 +67,23 @@ const (
 	wantHarvest   = "want none, unknown, destroyed or all"
 	wantBase      = "want name@channel, as in " + DefaultBase
 	wantImage     = "want an image's alias or fingerprint: letters, digits and, after the first, any of . _ / : -"
+	wantDisk      = "want where the image of the disk is: /PATH, file:///PATH, http://... or https://..."
+	wantChecksum  = "want the SHA256 of the image, which goes with it: 64 hex digits"
+	wantNoSum     = "goes with the image of a container of kvm alone"
 	wantBridge    = "want the name of a device of this machine, as in eth0"
 	wantContainer = "want a container's file, its id with dashes for slashes, as in 0-lxd-1.yaml"
 )
 
-// imageAttribute is what back ends know an image by that is named.
-const imageAttribute = "image"
+// What back ends know an image by that is named, and its checksum.
+const (
+	imageAttribute    = "image"
+	checksumAttribute = "image-sha256"
+)
 
 var (
 	baseForm  = regexp.MustCompile(`^([a-z][a-z0-9-]*)@([a-z0-9][a-z0-9./-]*)$`)
 	imageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$`)
+	sumForm   = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 	// deviceForm is narrower than the kernel's.
 	deviceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 )
@@ -131,11 +139,11 @@ func parseTypeSettings(m *mapping, types []facade.ContainerType) map[facade.Cont
 	return settings
 }
 
-// ParseContainer reads a container's file. A container that does not say is
-// alive and has the default base.
-func ParseContainer(file string, data []byte) (Container, error) {
+// ParseContainer reads the file of a container of a type. A container that does not say
+// is alive and has the default base.
+func ParseContainer(file string, t facade.ContainerType, data []byte) (Container, error) {
 	doc, m := open(file, data)
-	m.only("life", "base", "image", "bridge", "constraints", "user-data", "retry")
+	m.only("life", "base", "image", "image-sha256", "bridge", "constraints", "user-data", "retry")
 
 	c := Container{Life: facade.Alive, Retry: m.text("retry")}
 	if m.get("life") != nil {
@@ -153,12 +161,10 @@ func ParseContainer(file string, data []byte) (Container, error) {
 	} else {
 		m.reject("base", wantBase)
 	}
-	if m.get("image") != nil {
-		image := m.text("image")
-		if !imageForm.MatchString(image) {
-			m.reject("image", wantImage)
-		}
-		c.Info.Attributes = map[string]string{imageAttribute: image}
+	if t == container.KVM {
+		c.Info.Attributes = parseDisk(m)
+	} else {
+		c.Info.Attributes = parseImage(m)
 	}
 	if m.get("bridge") != nil {
 		c.Bridge = m.text("bridge")
@@ -172,6 +178,52 @@ func ParseContainer(file string, data []byte) (Container, error) {
 		return Container{}, err
 	}
 	return c, nil
+}
+
+// parseImage reads which image a back end has that knows its images by name.
+func parseImage(m *mapping) map[string]string {
+	if m.get("image-sha256") != nil {
+		m.reject("image-sha256", wantNoSum)
+	}
+	if m.get("image") == nil {
+		return nil
+	}
+	image := m.text("image")
+	if !imageForm.MatchString(image) {
+		m.reject("image", wantImage)
+	}
+	return map[string]string{imageAttribute: image}
+}
+
+// parseDisk reads where the image of a virtual machine's disk comes from: both or neither
+// of address and checksum. A path is a short way to write an address.
+func parseDisk(m *mapping) map[string]string {
+	if m.get("image") == nil && m.get("image-sha256") == nil {
+		return nil
+	}
+	image, sum := m.text("image"), m.text("image-sha256")
+	if strings.HasPrefix(image, "/") {
+		image = (&url.URL{Scheme: "file", Path: image}).String()
+	}
+	if !isAddress(image) {
+		m.reject("image", wantDisk)
+	}
+	if !sumForm.MatchString(sum) {
+		m.reject("image-sha256", wantChecksum)
+	}
+	return map[string]string{imageAttribute: image, checksumAttribute: sum}
+}
+
+func isAddress(image string) bool {
+	u, err := url.Parse(image)
+	switch {
+	case err != nil || u.Opaque != "":
+		return false
+	case u.Scheme == "file":
+		return u.Host == "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && path.IsAbs(u.Path) &&
+			!strings.Contains(u.Path, "\x00")
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
 // parseConstraints reads what is under "constraints".
@@ -269,6 +321,10 @@ func containerID(name, machine string) (string, error) {
 // not there, and a [Problem] when it cannot be read.
 func LoadContainer(dir, id string) (*Container, error) {
 	file := ContainerFile(id)
+	parsed, err := container.ParseID(id)
+	if err != nil {
+		return nil, err
+	}
 	data, err := readFile(dir, file, MaxModelFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		// A link that leads nowhere is there.
@@ -279,7 +335,7 @@ func LoadContainer(dir, id string) (*Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := ParseContainer(file, data)
+	c, err := ParseContainer(file, parsed.Type, data)
 	if err != nil {
 		return nil, err
 	}

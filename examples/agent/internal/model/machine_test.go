@@ -85,7 +85,7 @@ func TestContainerIsRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseContainer("c", []byte(test.text))
+			got, err := ParseContainer("c", "lxd", []byte(test.text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,13 +99,14 @@ func TestContainerIsRead(t *testing.T) {
 func TestMalformedContainerNamesFileLineAndRule(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"misspelt life":         {"life: alife\n", "c:1: life: " + wantLife},
-		"misspelt key":          {"\nlive: alive\n", "c:2: live: unknown key (want one of life, base, image, bridge, constraints, user-data, retry)"},
+		"misspelt key":          {"\nlive: alive\n", "c:2: live: unknown key (want one of life, base, image, image-sha256, bridge, constraints, user-data, retry)"},
 		"base without channel":  {"base: ubuntu\n", "c:1: base: " + wantBase},
 		"image is a list":       {"life: alive\nimage: [tiny]\n", "c:2: image: want a text, not a list"},
 		"image has a space":     {"\nimage: not one\n", "c:2: image: " + wantImage},
 		"image is an option":    {"image: -f\n", "c:1: image: " + wantImage},
 		"image is nameless":     {"image: ''\n", "c:1: image: " + wantImage},
 		"image is too long":     {"image: " + strings.Repeat("x", 129) + "\n", "c:1: image: " + wantImage},
+		"checksum of none":      {"image: tiny\nimage-sha256: x\n", "c:2: image-sha256: " + wantNoSum},
 		"bridge is a path":      {"life: alive\nbridge: ../eth0\n", "c:2: bridge: " + wantBridge},
 		"bridge is too long":    {"bridge: a123456789012345\n", "c:1: bridge: " + wantBridge},
 		"bridge is a mapping":   {"bridge: {eth0: br0}\n", "c:1: bridge: want a text, not a mapping"},
@@ -118,8 +119,50 @@ func TestMalformedContainerNamesFileLineAndRule(t *testing.T) {
 		"retry is a list":       {"retry: []\n", "c:1: retry: want a text, not a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParseContainer("c", []byte(test.text))
+			_, err := ParseContainer("c", "lxd", []byte(test.text))
 			checkProblem(t, err, test.want)
+		})
+	}
+}
+
+func TestDiskOfAVirtualMachineHasAnAddressAndAChecksum(t *testing.T) {
+	sum := strings.Repeat("0a", 32)
+	for image, want := range map[string]string{
+		"/images/disk.qcow2":                     "file:///images/disk.qcow2",
+		"/images/a disk #1.img":                  "file:///images/a%20disk%20%231.img",
+		"file:///images/disk.qcow2":              "file:///images/disk.qcow2",
+		"http://images.example.com/disk.img":     "http://images.example.com/disk.img",
+		"https://images.example.com:1/d.img?x=y": "https://images.example.com:1/d.img?x=y",
+	} {
+		c, err := ParseContainer("c", "kvm", []byte("image: \""+image+"\"\nimage-sha256: "+sum+"\n"))
+		if err != nil || !maps.Equal(c.Info.Attributes, map[string]string{"image": want, "image-sha256": sum}) {
+			t.Errorf("%s: got %v, %v", image, c.Info.Attributes, err)
+		}
+	}
+	if c, err := ParseContainer("c", "kvm", []byte("life: alive\n")); err != nil || c.Info.Attributes != nil {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	good := "\nimage-sha256: " + sum + "\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"a name":               {"life: alive\nimage: tiny" + good, "c:2: image: " + wantDisk},
+		"a relative path":      {"image: images/disk.img" + good, "c:1: image: " + wantDisk},
+		"file of a host":       {"image: file://canary/disk.img" + good, "c:1: image: " + wantDisk},
+		"file with a password": {"image: file://u:canary@/disk.img" + good, "c:1: image: " + wantDisk},
+		"no host":              {"image: https:///disk.img" + good, "c:1: image: " + wantDisk},
+		"no address":           {"image: 'http://%zcanary'" + good, "c:1: image: " + wantDisk},
+		"another scheme":       {"image: ftp://h/disk.img" + good, "c:1: image: " + wantDisk},
+		"a list":               {"image: [x]" + good, "c:1: image: want a text, not a list"},
+		"checksum alone":       {"image-sha256: " + sum + "\n", "c:1: image: " + wantDisk},
+		"no checksum":          {"life: alive\nimage: /disk.img\n", "c:1: image-sha256: " + wantChecksum},
+		"checksum too short":   {"image: /disk.img\nimage-sha256: 0a\n", "c:2: image-sha256: " + wantChecksum},
+		"checksum of others":   {"image: /disk.img\nimage-sha256: " + strings.Repeat("0g", 32) + "\n", "c:2: image-sha256: " + wantChecksum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseContainer("c", "kvm", []byte(test.text))
+			checkProblem(t, err, test.want)
+			if strings.Contains(err.Error(), "canary") {
+				t.Errorf("it tells a secret: %v", err)
+			}
 		})
 	}
 }
@@ -171,7 +214,7 @@ func TestMalformedFileCostsItsOwnContainerAlone(t *testing.T) {
 	want := []string{
 		"containers/0-Box-5.yaml: " + wantContainer,
 		"containers/0-box-05.yaml: " + wantContainer,
-		"containers/0-box-1.yaml:2: cores: unknown key (want one of life, base, image, bridge, constraints, user-data, retry)",
+		"containers/0-box-1.yaml:2: cores: unknown key (want one of life, base, image, image-sha256, bridge, constraints, user-data, retry)",
 		"containers/0-box-2.yaml: want a regular file",
 		"containers/0-box-3.yaml: want a file of at most 64 KiB",
 		"containers/0-box-6.yaml: want a regular file",
