@@ -171,8 +171,8 @@ func (b *Broker) bringUp(ctx context.Context, d daemon, want described, again bo
 		return container.StartResult{}, err
 	}
 	err = b.start(ctx, d, there, want)
-	if err == nil && again {
-		err = b.settled(ctx, d, there)
+	if err == nil {
+		err = b.settled(ctx, d, there, again)
 	}
 	if err != nil {
 		if made && refused(err) {
@@ -200,10 +200,11 @@ func (b *Broker) start(ctx context.Context, d daemon, there virt.Domain, want de
 	return d.StartDomain(ctx, there)
 }
 
-// settled returns when a machine runs whose start was cut short by the end of the daemon.
-// The next daemon may take it for paused for a while, until it finds out that it is not
-// there, and has to start it again then.
-func (b *Broker) settled(ctx context.Context, d daemon, there virt.Domain) error {
+// settled returns when a machine runs. One whose start was cut short by the end of the
+// daemon is taken for paused by the next one for a while, until that finds out that it is
+// not there, and has to be started again then. Any other that is paused stays so: somebody
+// has done that, or its disk could not be written.
+func (b *Broker) settled(ctx context.Context, d daemon, there virt.Domain, again bool) error {
 	began := b.config.Clock.Now()
 	for {
 		now, err := d.Domain(ctx, there.Name)
@@ -217,8 +218,8 @@ func (b *Broker) settled(ctx context.Context, d daemon, there virt.Domain) error
 		} else if now.State != virt.StatePaused {
 			return nil
 		}
-		if b.config.Clock.Now().Sub(began) >= b.config.ReadyTimeout {
-			return errors.Timeoutf("waiting for domain %q, which libvirt was restarted under and takes for paused since,", there.Name)
+		if !again || b.config.Clock.Now().Sub(began) >= b.config.ReadyTimeout {
+			return errors.Timeoutf("waiting for domain %q, which libvirt says is %s,", there.Name, now.State)
 		}
 		select {
 		case <-b.config.Clock.After(stopPoll):
@@ -456,7 +457,7 @@ func (b *Broker) AllInstances(ctx context.Context) ([]container.Instance, error)
 		if id, ok := b.owner(domain); ok {
 			instances = append(instances, container.Instance{
 				ID: container.InstanceID(domain.Name), ContainerID: id,
-				Running: domain.Active(), Status: domain.State.String(),
+				Running: domain.Active() && domain.State != virt.StatePaused, Status: domain.State.String(),
 			})
 		}
 	}

@@ -637,6 +637,61 @@ func TestRemainsAreFinishedOrReplaced(t *testing.T) {
 	}
 }
 
+// One that somebody has paused is left so, and told.
+func TestPausedMachineIsNotTakenForARunningOne(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t)
+	broker := s.broker()
+	if _, err := broker.StartInstance(t.Context(), params("0/kvm/0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range s.libvirt.domains {
+		d.State = virt.StatePaused
+	}
+	if list, err := broker.AllInstances(t.Context()); err != nil || len(list) != 1 || list[0].Running || list[0].Status != "paused" {
+		t.Errorf("listed as %+v, %v", list, err)
+	}
+	if _, err := broker.StartInstance(t.Context(), params("0/kvm/0")); !errors.Is(err, errors.Timeout) || !strings.Contains(err.Error(), "paused") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The next daemon takes one whose start was cut short for paused, until it knows better.
+func TestMachineWhoseStartWasCutShortIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t)
+	broker := s.broker()
+	looks, cut := 0, false
+	s.hook.set(func(name string, _ bool, do func() error) error {
+		err := do()
+		s.libvirt.mu.Lock()
+		defer s.libvirt.mu.Unlock()
+		switch {
+		case name == "StartDomain" && !cut:
+			cut = true
+			for _, d := range s.libvirt.domains {
+				d.State = virt.StatePaused
+			}
+			return errors.WithType(errors.WithType(errors.New("lost"), virt.ErrNoReply), errors.NotYetAvailable)
+		case name == "Domain" && cut:
+			if looks++; looks == 4 {
+				for _, d := range s.libvirt.domains {
+					d.ID, d.State = 0, virt.StateShutoff
+				}
+			}
+		}
+		return err
+	})
+	if _, err := broker.StartInstance(t.Context(), params("0/kvm/0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range s.libvirt.domains {
+		if d.State != virt.StateRunning || s.libvirt.starts != 2 {
+			t.Errorf("it is %v after %d starts", d.State, s.libvirt.starts)
+		}
+	}
+}
+
 // A start that libvirt refuses leaves nothing, and neither does a file system without room.
 func TestRefusedStartLeavesNothing(t *testing.T) {
 	t.Parallel()

@@ -29,9 +29,9 @@ type child struct {
 	// Stop has it remove the machine then, Undo what was done to the host.
 	Stop, Undo bool
 	// KillAt is the number of the change at which it kills itself, before it is made or
-	// after.
+	// a few milliseconds after it was begun.
 	KillAt int
-	After  bool
+	Within bool
 }
 
 func TestMain(m *testing.M) {
@@ -58,8 +58,9 @@ func runChild(text string) error {
 		}
 		changes++
 		if changes == c.KillAt {
-			if c.After {
-				_ = do()
+			if c.Within {
+				go func() { _ = do() }()
+				time.Sleep(time.Duration(changes*7%30) * time.Millisecond) // whatever it is at by then
 			}
 			fmt.Fprintln(os.Stderr, "killed at", name)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

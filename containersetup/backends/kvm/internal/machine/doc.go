@@ -13,9 +13,8 @@
 //
 // A domain has an element of the namespace [Namespace] in its metadata that tells model,
 // controller and container, the size of its disk, and what its interfaces were given.
-// There is no mark for one that is complete: a domain is defined in one step, after its
-// files were made, so that one which is there was made whole. Files without a domain are
-// those of an instance whose making was cut short.
+// There is no mark for one that is complete: a domain is defined before its files are made,
+// and its disk is made last, so that one with a disk was made whole.
 //
 // # Secrets
 //
