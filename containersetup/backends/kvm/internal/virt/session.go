@@ -80,10 +80,13 @@ func do[T any](ctx context.Context, c *Client, f func(*libvirt.Libvirt) (T, erro
 		return none, err
 	}
 	done := make(chan result[T], 1)
-	c.work.Go(func() {
+	if err := c.spawn(func() {
 		value, err := f(s.lv)
 		done <- result[T]{value, err}
-	})
+	}); err != nil {
+		c.release(s, true)
+		return none, err
+	}
 	select {
 	case r := <-done:
 		if r.err == nil {
@@ -97,6 +100,21 @@ func do[T any](ctx context.Context, c *Client, f func(*libvirt.Libvirt) (T, erro
 		c.release(s, true)
 		return none, ctx.Err()
 	}
+}
+
+// spawn has a goroutine do what Close waits for. Once it may wait, none begins.
+func (c *Client) spawn(f func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.isClosed()
+	}
+	c.work.Go(f)
+	return nil
+}
+
+func (c *Client) isClosed() error {
+	return errors.Errorf("client of libvirt at socket %s is closed", c.config.Socket)
 }
 
 // acquire returns the session for a call, to be released, and makes one if there is
@@ -125,7 +143,7 @@ func (c *Client) reuse() (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errors.Errorf("client of libvirt at socket %s is closed", c.config.Socket)
+		return nil, c.isClosed()
 	}
 	s := c.current
 	if s == nil {
@@ -152,13 +170,13 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	if c.closed {
 		c.mu.Unlock()
 		_ = s.wire.Close()
-		return nil, errors.Errorf("client of libvirt at socket %s is closed", c.config.Socket)
+		return nil, c.isClosed()
 	}
 	c.sessions[s] = struct{}{}
 	c.mu.Unlock()
 
 	done := make(chan error, 1)
-	c.work.Go(func() {
+	err = c.spawn(func() {
 		err := s.lv.ConnectToURI(libvirt.ConnectURI(c.config.URI))
 		s.wire.handshaken()
 		done <- err
@@ -167,13 +185,15 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 			<-s.lv.Disconnected()
 		}
 	})
-	select {
-	case err = <-done:
-		if err != nil {
-			_, err = c.classify(err)
+	if err == nil {
+		select {
+		case err = <-done:
+			if err != nil {
+				_, err = c.classify(err)
+			}
+		case <-ctx.Done():
+			err = ctx.Err()
 		}
-	case <-ctx.Done():
-		err = ctx.Err()
 	}
 	if err != nil {
 		c.release(s, true)

@@ -247,7 +247,9 @@ func TestInstanceHalfMade(t *testing.T) {
 	params := api.CreateInstance{Name: "c1", Fingerprint: tiny}
 	done := make(chan error)
 	go func() { done <- client.CreateInstance(t.Context(), params) }()
-	await(t, func() bool { return len(fake.Instances()) == 3 })
+	await(t, func() bool {
+		return len(fake.Instances()) == 3 && fake.Count(http.MethodGet, "/1.0/operations/*/wait") == 1
+	})
 	fake.Restart()
 	wantKind(t, <-done, "operation lost")
 	fake.ClearFaults()
