@@ -277,6 +277,58 @@ func TestInterfacesAreOnTheirParents(t *testing.T) {
 	}
 }
 
+// The seed has what the guest is to be told, and only root can read it. Name servers of the
+// host are told, but for those that only the host reaches.
+func TestSeedTellsUserDataAndNetwork(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t)
+	broker := s.broker()
+	p := params("0/kvm/0")
+	p.Interfaces = []facade.NetworkInterface{{Name: "eth0", Addresses: []string{"10.5.0.2/24"}, Gateway: "10.5.0.1"}}
+	result, err := broker.StartInstance(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.config.StateDir, "images", string(result.InstanceID)+"-seed.iso")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"canary-of-the-user-data", "10.5.0.2/24", "via: 10.5.0.1", "192.0.2.53", result.Interfaces[0].MAC, "instance-id: " + string(result.InstanceID)} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the seed lacks %q", want)
+		}
+	}
+	if strings.Contains(string(data), "127.0.0.53") {
+		t.Error("the guest is told of a name server that only the host reaches")
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the seed: %v, %v", info.Mode(), err)
+	}
+	for _, d := range s.libvirt.domains {
+		if strings.Contains(d.xml, "canary") {
+			t.Error("the user data is in the domain")
+		}
+	}
+}
+
+// A container may name an image of its own.
+func TestImageOfAContainer(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t)
+	image := s.config.Images["ubuntu/22.04"]
+	s.config.Images = nil
+	broker := s.broker()
+	p := params("0/kvm/0")
+	if _, err := broker.StartInstance(t.Context(), p); !errors.Is(err, errors.NotFound) || !strings.Contains(err.Error(), `"ubuntu/22.04"`) {
+		t.Errorf("without an image: %v", err)
+	}
+	p.Info.Attributes = map[string]string{"image": image.URL, "image-sha256": image.SHA256}
+	if _, err := broker.StartInstance(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+}
+
 // With networks of the provider's, a machine has what is asked for and nothing else.
 func TestProvidersNetworking(t *testing.T) {
 	t.Parallel()
