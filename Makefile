@@ -5,6 +5,7 @@
 # make test-node  the tests that need pods that really run: in the network of the test bed's node
 # make demo-kubernetes  the story with operators that are pods, on the test bed's node
 # make demo-lxd  the story with containers of LXD, on an LXD of its own: as root
+# make demo-kvm  the story with virtual machines, on a libvirt of its own: as root
 # make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
 # make fuzz     every fuzz target in turn   FUZZTIME=30s or 20000x
 # make stories  the simulation, at length   STORIES=100000 SEED=1
@@ -25,7 +26,7 @@ SEED      ?=
 # The package of the simulation, whose tests take -stories and -seed.
 SIMULATION ?= ./internal/simulation
 
-.PHONY: test test-node lint demo demo-kubernetes demo-lxd testbed testbed-down bench fuzz stories ci clean
+.PHONY: test test-node lint demo demo-kubernetes demo-lxd demo-kvm testbed testbed-down bench fuzz stories ci clean
 
 test:
 	@set -e; for module in $$(scripts/modules); do \
@@ -50,6 +51,9 @@ demo-kubernetes:
 
 demo-lxd:
 	@examples/agent/demo-lxd
+
+demo-kvm:
+	@examples/agent/demo-kvm
 
 testbed:
 	@testbed/up

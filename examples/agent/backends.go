@@ -13,8 +13,9 @@ import (
 )
 
 // probeTimeout is how long a back end may take to say whether it can be had: a
-// host that does not answer holds up no start.
-const probeTimeout = 5 * time.Second
+// host that does not answer holds up no start for good. libvirt asks its emulators what
+// they can do first, for some seconds.
+const probeTimeout = 30 * time.Second
 
 // candidate is a back end that this agent may have.
 type candidate struct {
@@ -25,10 +26,10 @@ type candidate struct {
 }
 
 // candidates are all that this agent knows, one line for each.
-func candidates(boxes *box.Host, l lxdHost) []candidate {
+func candidates(boxes *box.Host, l lxdHost, k kvmHost) []candidate {
 	return []candidate{
 		{containersetup.LXD, l.probe},
-		{containersetup.KVM, notInThisAgent(containersetup.KVM)},
+		{containersetup.KVM, k.probe},
 		{box.Type, func(context.Context) (containersetup.Backend, error) { return boxes.Backend(), box.Probe() }},
 	}
 }

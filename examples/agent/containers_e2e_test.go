@@ -75,14 +75,14 @@ func TestMachineThatCanHaveNoContainersSaysSoAndKeepsOperators(t *testing.T) {
 func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "db")
-	w.write("machine.yaml", "id: 0\ncontainers: [kvm, box]\n")
+	w.write("machine.yaml", "id: 0\ncontainers: [zone, box]\n")
 	w.write("containers/0-lxd-0.yaml", "")
-	w.write("containers/0-kvm-0.yaml", "life: alive\n")
+	w.write("containers/0-zone-0.yaml", "life: alive\n")
 	w.start()
 	before := w.expectActive("db")
 	for id, want := range map[string]string{
-		"0/kvm/0": "kvm containers cannot be had on this machine: no back end for kvm in this agent",
-		"0/lxd/0": "lxd containers cannot be had on this machine: this machine supports kvm, box",
+		"0/zone/0": "zone containers cannot be had on this machine: no back end for zone in this agent",
+		"0/lxd/0":  "lxd containers cannot be had on this machine: this machine supports zone, box",
 	} {
 		eventually(t, want, func() bool { return w.message(id) == want })
 	}
@@ -90,10 +90,10 @@ func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	w.write("containers/0-box-0.yaml", "")
 	w.expectBoxes("0/box/0")
 	// Asking again for what cannot be had leaves the reason in place.
-	w.write("containers/0-kvm-0.yaml", "retry: 1\n")
+	w.write("containers/0-zone-0.yaml", "retry: 1\n")
 	w.write("containers/0-box-1.yaml", "")
 	w.expectBoxes("0/box/0", "0/box/1")
-	if got := w.message("0/kvm/0"); !strings.Contains(got, "no back end") {
+	if got := w.message("0/zone/0"); !strings.Contains(got, "no back end") {
 		t.Errorf("got %q", got)
 	}
 	if after := w.expectActive("db"); after["db"] != before["db"] {
@@ -106,7 +106,7 @@ func TestContainersOfTypesWithoutABackEndSayWhyAndDisturbNobody(t *testing.T) {
 	if after := w.expectBoxes("0/box/0", "0/box/1"); !maps.Equal(after, boxes) {
 		t.Errorf("got %v, then %v", boxes, after)
 	}
-	eventually(t, "told again", func() bool { return strings.Contains(w.message("0/kvm/0"), "no back end") })
+	eventually(t, "told again", func() bool { return strings.Contains(w.message("0/zone/0"), "no back end") })
 }
 
 func TestKilledAgentLeavesBoxesThatTheNextOneAdopts(t *testing.T) {

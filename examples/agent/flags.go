@@ -27,6 +27,7 @@ func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	flags.StringVar(&opts.listen, "listen", "", "")
 	flags.BoolVar(&opts.keepOperators, "keep-operators", false, "")
 	flags.BoolVar(&opts.installLXD, "install-lxd", false, "")
+	flags.BoolVar(&opts.kvmEmulation, "kvm-emulation", false, "")
 	flags.StringVar(&cluster.kubeconfig, "kubeconfig", "", "")
 	flags.StringVar(&cluster.namespace, "namespace", "", "")
 	flags.StringVar(&opts.image, "image", "", "")
@@ -69,7 +70,7 @@ func checkAgent(opts agentOptions, operators string, flags *flag.FlagSet) error 
 		return err
 	}
 	if opts.cluster == nil {
-		return onlyFlags(flags, "--operators "+asProcesses, "model", "operators", "listen", "keep-operators", "install-lxd", "debug")
+		return onlyFlags(flags, "--operators "+asProcesses, "model", "operators", "listen", "keep-operators", "install-lxd", "kvm-emulation", "debug")
 	}
 	switch {
 	case opts.cluster.namespace == "":
@@ -80,6 +81,8 @@ func checkAgent(opts agentOptions, operators string, flags *flag.FlagSet) error 
 		return errors.BadRequestf("--listen and --image are the controller's, which is joined")
 	case opts.join != "" && opts.installLXD:
 		return errors.BadRequestf("--install-lxd does not go with --join: an agent that joins has no containers")
+	case opts.join != "" && opts.kvmEmulation:
+		return errors.BadRequestf("--kvm-emulation does not go with --join: an agent that joins has no containers")
 	case opts.join == "" && opts.image == "":
 		return errors.BadRequestf("--image is missing: that of operators")
 	}

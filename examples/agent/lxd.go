@@ -13,6 +13,7 @@ import (
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
 	"github.com/sutler-dev/sutler/containersetup/backends/hostnet"
 	"github.com/sutler-dev/sutler/containersetup/backends/lxd"
+	"github.com/sutler-dev/sutler/facade"
 )
 
 // Within the agent's own directory: what was done to this machine, for containers of
@@ -24,13 +25,14 @@ const (
 
 // lxdHost is LXD on this machine.
 type lxdHost struct {
-	config lxd.Config
+	config   lxd.Config
+	settings facade.ContainerManagerConfig
 	// install has it installed where it is not.
 	install bool
 }
 
-func newLXD(modelUUID, controllerUUID, stateDir string, install bool, logger *slog.Logger) lxdHost {
-	return lxdHost{install: install, config: lxd.Config{
+func newLXD(modelUUID, controllerUUID, stateDir string, install bool, settings facade.ContainerManagerConfig, logger *slog.Logger) lxdHost {
+	return lxdHost{install: install, settings: settings, config: lxd.Config{
 		ModelUUID:      modelUUID,
 		ControllerUUID: controllerUUID,
 		StateDir:       filepath.Join(stateDir, lxdDir),
@@ -51,6 +53,35 @@ func (l lxdHost) probe(ctx context.Context) (containersetup.Backend, error) {
 		}
 	}
 	return lxd.NewBackend(l.config)
+}
+
+// plan returns what is to be done to this machine.
+func (l lxdHost) plan(ctx context.Context) ([]string, error) {
+	if _, err := l.probe(ctx); err != nil {
+		return nil, err
+	}
+	initialiser, err := lxd.NewInitialiser(l.config)
+	if err != nil {
+		return nil, err
+	}
+	with, err := initialiser.WithSettings(l.settings)
+	if err != nil {
+		return nil, errors.NewBadRequest(err, "machine.yaml: settings: lxd")
+	}
+	planner, ok := with.(*lxd.Initialiser)
+	if !ok {
+		return nil, errors.Errorf("initialiser of type %T", with)
+	}
+	return lines(planner.Plan(ctx))
+}
+
+// undo takes back what was done to this machine.
+func (l lxdHost) undo(ctx context.Context) error {
+	initialiser, err := lxd.NewInitialiser(l.config)
+	if err != nil {
+		return err
+	}
+	return initialiser.Undo(ctx)
 }
 
 // hostNetwork returns what sees this machine's network, and puts its devices under

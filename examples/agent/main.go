@@ -4,14 +4,14 @@
 //
 //	agent --model DIR             keep operators and containers for a model
 //	agent --model DIR --report    print what the agent on that model is doing
-//	agent host plan --model DIR   print what is to be done to this machine for LXD
+//	agent host plan --model DIR   print what is to be done to this machine for LXD and KVM
 //	agent demo                    play a story on a temporary model
 //
 // The controller, which real agents reach over a network, is a directory that a
 // person edits; operators are processes of this machine or, with --operators
 // kubernetes, pods of a cluster. Boxes, the containers that can be had anywhere, are
-// processes; where LXD answers, its containers can be had, too. README.md beside this
-// file tells how to use it. To see how the parts are wired together begin with manifolds.go.
+// processes; where LXD or libvirt answer, their containers and virtual machines can be
+// had, too. README.md beside this file tells how to use it. To see how the parts are wired together begin with manifolds.go.
 package main
 
 import (
@@ -64,13 +64,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--install-lxd]
-             [--debug]
+             [--kvm-emulation] [--debug]
        agent --model DIR --operators kubernetes --namespace NS --image IMAGE
-             [--kubeconfig FILE] [--listen ADDR] [--install-lxd] [--debug]
+             [--kubeconfig FILE] [--listen ADDR] [--install-lxd]
+             [--kvm-emulation] [--debug]
        agent --model DIR --report
-       agent host plan --model DIR [--install-lxd]
+       agent host plan --model DIR [--install-lxd] [--kvm-emulation]
        agent host undo --model DIR
-       agent demo [--operators kubernetes | --containers lxd]
+       agent demo [--operators kubernetes | --containers lxd | --containers kvm]
 
   --model DIR        the directory of the model; see README.md for its files
   --listen ADDR      where operators log in, host:port: the host is what they are
@@ -78,6 +79,8 @@ const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--in
   --keep-operators   leave operators and boxes running when the agent is stopped
   --install-lxd      have LXD installed when somebody asks for the first of its
                      containers; otherwise they can be had where it answers
+  --kvm-emulation    have software run virtual machines where the processor cannot,
+                     slowly; they can be had where libvirt answers
   --debug            log everything
   --report           print the report of the agent that runs on the model
 
@@ -88,6 +91,7 @@ const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--in
   --kubeconfig FILE  how to reach the cluster; by default what kubectl takes
 
   host plan          print what is to be done to this machine for containers of LXD
+                     and virtual machines
   host undo          take back what agents on the model did for them
 
 Several agents for one model, of which one leads, share a controller:
@@ -181,13 +185,21 @@ func demoMain(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	config := demo.Config{Program: program, Out: stdout}
 	switch {
-	case *containers != "" && *containers != string(containersetup.LXD):
-		return errors.BadRequestf("--containers %q (want lxd, or nothing for boxes)", *containers)
-	case *containers != "":
+	case *containers == string(containersetup.LXD):
 		if err := onlyFlags(flags, "--containers lxd", "containers"); err != nil {
 			return err
 		}
 		config.LXD = true
+	case *containers == string(containersetup.KVM):
+		if err := onlyFlags(flags, "--containers kvm", "containers", "image"); err != nil {
+			return err
+		}
+		if cluster.Image == "" {
+			return errors.BadRequestf("--image is missing: that of the disk of virtual machines, from testbed/libvirt-guest")
+		}
+		config.Disk = cluster.Image
+	case *containers != "":
+		return errors.BadRequestf("--containers %q (want lxd or kvm, or nothing for boxes)", *containers)
 	case *operators == asProcesses:
 		if err := onlyFlags(flags, "--operators "+asProcesses, "operators"); err != nil {
 			return err

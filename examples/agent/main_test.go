@@ -59,6 +59,10 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 	writeFile(t, filepath.Join(records, "model.yaml"), settings)
 	writeFile(t, filepath.Join(records, ".agent", "containers.yaml"), "containers: 3\n")
 
+	virtual := filepath.Join(dir, "settings")
+	writeFile(t, filepath.Join(virtual, "model.yaml"), settings)
+	writeFile(t, filepath.Join(virtual, "machine.yaml"), "id: 0\ncontainers: [lxd, kvm]\nsettings: {kvm: {kvm-emulation: perhaps}}\n")
+
 	writeFile(t, filepath.Join(dir, "good", "model.yaml"), settings)
 	writeFile(t, filepath.Join(dir, "kubeconfig"), nowhere)
 
@@ -92,13 +96,19 @@ func TestWhatIsWrongIsOneLineAndAnExitCode(t *testing.T) {
 		"host of what":       {"host", 2, "agent: host wants plan or undo (agent --help tells more)"},
 		"host of no model":   {"host plan", 2, "agent: --model DIR is missing (agent --help tells more)"},
 		"host and more":      {"host undo now --model x", 2, `agent: "now" is not understood (agent --help tells more)`},
-		"host without any":   {"host plan --model TMP/good", 2, "agent: TMP/good: machine.yaml: does not list lxd: there is nothing to do to this machine"},
+		"host without any":   {"host plan --model TMP/good", 2, "agent: TMP/good: machine.yaml: lists neither lxd nor kvm: there is nothing to do to this machine"},
 		"host of malformed":  {"host undo --model TMP/machine", 2, "agent: TMP/machine: machine.yaml:2: containers: want types of containers, as in lxd: lower-case letters and digits, a letter first"},
 		"installs and joins": {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --install-lxd", 2, "agent: --install-lxd does not go with --join: an agent that joins has no containers"},
 
+		"emulates and joins": {"--model x --operators kubernetes --namespace ns --join one --leader-lease l --kvm-emulation", 2, "agent: --kvm-emulation does not go with --join: an agent that joins has no containers"},
+		"emulates a report":  {"--model x --report --kvm-emulation", 2, "agent: --kvm-emulation does not go with --report"},
+		"host kvm settings":  {"host plan --model TMP/settings", 2, `agent: plan: machine.yaml: settings: kvm: setting "kvm-emulation": value "perhaps" (want true or false) not valid`},
+
 		"demo of pods":       {"demo --operators kubernetes", 2, "agent: --image is missing: that of operators"},
 		"watching nothing":   {"watch-network", 2, `agent: watch-network: StateDir "" (want an absolute path of its own) not valid`},
-		"demo of kvm":        {"demo --containers kvm", 2, `agent: --containers "kvm" (want lxd, or nothing for boxes)`},
+		"demo of kvm":        {"demo --containers kvm", 2, "agent: --image is missing: that of the disk of virtual machines, from testbed/libvirt-guest"},
+		"demo of kvm, more":  {"demo --containers kvm --image x --kubeconfig k", 2, "agent: --kubeconfig does not go with --containers kvm"},
+		"demo of zones":      {"demo --containers zones", 2, `agent: --containers "zones" (want lxd or kvm, or nothing for boxes)`},
 		"demo of both":       {"demo --containers lxd --operators kubernetes", 2, "agent: --operators does not go with --containers lxd"},
 		"demo of vms":        {"demo --operators vms", 2, `agent: --operators "vms" (want processes or kubernetes)`},
 		"demo and a cluster": {"demo --image x", 2, "agent: --image does not go with --operators processes"},

@@ -46,6 +46,7 @@ type agentOptions struct {
 	listen, image string          // the controller's
 	keepOperators bool            // and boxes
 	installLXD    bool            // where there is none
+	kvmEmulation  bool            // where the processor runs no virtual machines
 	cluster       *clusterOptions // nil when operators are processes
 	join          string          // the name of an agent that joins a controller
 	logger        *slog.Logger
@@ -177,10 +178,11 @@ func openMachine(ctx context.Context, m *model.Model, state *controller.State, p
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLXD(m.UUID, state.ControllerUUID(), stateDir, opts.installLXD, logger)
-	backends := findBackends(ctx, m.Machine.Types, candidates(boxes, l), logger)
+	l := newLXD(m.UUID, state.ControllerUUID(), stateDir, opts.installLXD, m.Machine.Settings[containersetup.LXD], logger)
+	k := newKVM(m.UUID, state.ControllerUUID(), stateDir, opts.kvmEmulation, m.Machine.Settings[containersetup.KVM], logger)
+	backends := findBackends(ctx, m.Machine.Types, candidates(boxes, l, k), logger)
 	parts := &machineParts{id: m.Machine.ID, backends: backends, lock: lock, network: host.Network{Logger: logger}, bridger: host.Bridges{}}
-	if has(backends, containersetup.LXD) {
+	if has(backends, containersetup.LXD) || has(backends, containersetup.KVM) {
 		parts.network, parts.bridger, err = hostNetwork(stateDir, program, logger)
 	}
 	return boxes, parts, err

@@ -29,7 +29,7 @@ func (s *stage) refuseForeign(ctx context.Context) error {
 		switch {
 		case c.State != "error":
 			return errors.Errorf("%s is %q", foreign, c.State)
-		case !strings.Contains(c.Message, "no back end for kvm"):
+		case !strings.Contains(c.Message, "no back end for zone"):
 			return errors.Errorf("the status of %s does not say why: %q", foreign, c.Message)
 		}
 		return nil

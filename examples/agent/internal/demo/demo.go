@@ -26,6 +26,9 @@ const (
 type Config struct {
 	// Cluster has operators be pods; nil has them be processes.
 	Cluster *Cluster
+	// Disk has containers be virtual machines of a libvirt that is there for the demo, and
+	// is the path of the image of their disks, which testbed/libvirt-guest makes.
+	Disk string
 	// LXD has containers be LXD's, of the daemon in the environment variable
 	// LXD_DIR, which is there for the demo.
 	LXD bool
@@ -63,6 +66,15 @@ func Run(ctx context.Context, config Config) error {
 		defer p.clear(ctx)
 		s.timeout = podTimeout
 		s.home, steps, about = p, podStory(p), "operators, which are pods in "+p.namespace+","
+	case config.Disk != "":
+		b, err := newKVMBed(ctx, config.Disk)
+		if err != nil {
+			return err
+		}
+		defer b.clear(ctx, s)
+		s.timeout = kvmTimeout
+		s.holders = []string{firstKVM, badKVM, cutKVM}
+		s.home, steps, about = kvmHome{machine(""), b}, kvmStory(b), "virtual machines, which are libvirt's,"
 	case config.LXD:
 		b, err := newLXDBed(ctx)
 		if err != nil {

@@ -311,6 +311,64 @@ func TestDemoOfLXDWantsOneThatIsThereForIt(t *testing.T) {
 	checkEmpty(t, tmp)
 }
 
+func TestDemoOfKVMWantsALibvirtThatIsThereForIt(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	for uri, want := range map[string]string{
+		"":               "no LIBVIRT_DEFAULT_URI: this demo is for a libvirt of the test bed (make demo-kvm)",
+		"qemu:///system": "the image of the disk: open /none: no such file or directory",
+	} {
+		t.Setenv("LIBVIRT_DEFAULT_URI", uri)
+		var out bytes.Buffer
+		if err := Run(t.Context(), Config{Out: &out, Disk: "/none"}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if out.Len() > 0 {
+			t.Errorf("got %s", out.String())
+		}
+	}
+	checkEmpty(t, tmp)
+}
+
+func TestRulesThatDoNothingAreNotOfAccount(t *testing.T) {
+	const own = `table inet mine {
+	chain in {
+		type filter hook input priority filter; policy accept;
+		tcp dport 22 counter packets 7 bytes 300 accept
+	}
+}
+`
+	const empty = `# Warning: table ip filter is managed by iptables-nft, do not touch!
+table ip filter {
+	chain LIBVIRT_INP {
+	}
+
+	chain INPUT {
+		type filter hook input priority filter; policy accept;
+		counter packets 1 bytes 40 jump LIBVIRT_INP
+	}
+}
+`
+	const want = "table inet mine { chain in { tcp dport 22 accept\n"
+	if got := rulesOf(own); got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := rulesOf(own + empty); got != want {
+		t.Errorf("got %q", got)
+	}
+	used := strings.Replace(empty, "LIBVIRT_INP {\n", "LIBVIRT_INP {\n\t\tiifname \"virbr0\" udp dport 53 counter packets 0 bytes 0 accept\n", 1)
+	if got := rulesOf(used); got != "table ip filter { chain LIBVIRT_INP { iifname \"virbr0\" udp dport 53 accept\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestConsoleIsReadByItsLines(t *testing.T) {
+	got := linesWith([]byte("guest: hostname a\r\n[ 1.0] x\r\nguest: hostname b\nguest: hostnames\nguest: host"), "guest: hostname")
+	if !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestMachineThatLooksDifferentIsToldByALine(t *testing.T) {
 	before := looks{"routes": "default via a\nb dev c\n", packages: "one 1\ntwo 2\n"}
 	for name, test := range map[string]struct {

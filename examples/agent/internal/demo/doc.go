@@ -9,7 +9,7 @@
 // operator's file and the controller's hash; that the machine was prepared once,
 // from what that left.
 //
-// There are three stories. In one, operators are processes; in another they are
+// There are four stories. In one, operators are processes; in another they are
 // pods, of a cluster whose node is on this machine: then it looks for objects in
 // the namespace, and for a container's process and files on the node. In the third,
 // containers are LXD's: it asks LXD itself, knocks at a container's address, looks

@@ -1,17 +1,13 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/juju/errors"
@@ -148,71 +144,17 @@ func (b *lxdBed) in(ctx context.Context, name string, args ...string) (string, e
 	return output(ctx, append([]string{"lxc", "exec", name, "--"}, args...)...)
 }
 
-// output runs a command and returns what it printed.
-func output(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return string(out), errors.Errorf("%s: %v: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return string(out), nil
-}
-
-// packages is the part of looks that others change, too.
-const packages = "packages"
-
-// looks is what a machine looks like, in parts.
-type looks map[string]string
-
 // machineLooks notes whatever LXD, or an agent that prepares a machine for it, may change.
 func (b *lxdBed) machineLooks(ctx context.Context) (looks, error) {
-	all := looks{}
-	for part, command := range map[string]string{
-		"interfaces":  "ip -o link show",
-		"addresses":   "ip -o address show",
-		"routes":      "ip route show table all",
-		"IPv6 routes": "ip -6 route show table all",
-		"rules":       "ip rule show",
-		"firewall":    "nft list ruleset",
-		packages:      "dpkg-query --show",
-		"pools":       "lxc query /1.0/storage-pools?recursion=1",
-		"networks":    "lxc query /1.0/networks?recursion=1",
-		"profiles":    "lxc query /1.0/profiles?recursion=1",
-		"instances":   "lxc query /1.0/instances",
-		"images":      "lxc image list --format csv --columns fl",
-		"settings":    "lxc config show",
-	} {
-		text, err := output(ctx, strings.Fields(command)...)
-		if err != nil {
-			return nil, err
-		}
-		all[part] = text
-	}
-	return all, nil
-}
-
-// same returns what is another than before, by its first line.
-func (l looks) same(now looks) error {
-	for part, was := range l {
-		before, after := strings.Split(was, "\n"), strings.Split(now[part], "\n")
-		for _, line := range after {
-			// Somebody else may install packages meanwhile; none may be gone.
-			if !slices.Contains(before, line) && part != packages {
-				return errors.Errorf("%s: new is %q", part, line)
-			}
-		}
-		for _, line := range before {
-			if !slices.Contains(after, line) {
-				return errors.Errorf("%s: missing is %q", part, line)
-			}
-		}
-		if was != now[part] && part != packages {
-			return errors.Errorf("%s: in another order", part)
-		}
-	}
-	return nil
+	return noteLooks(ctx, map[string]string{
+		"firewall":  "nft list ruleset",
+		"pools":     "lxc query /1.0/storage-pools?recursion=1",
+		"networks":  "lxc query /1.0/networks?recursion=1",
+		"profiles":  "lxc query /1.0/profiles?recursion=1",
+		"instances": "lxc query /1.0/instances",
+		"images":    "lxc image list --format csv --columns fl",
+		"settings":  "lxc config show",
+	})
 }
 
 // addressesOn are the addresses of an instance, which LXD's bridge gave it.

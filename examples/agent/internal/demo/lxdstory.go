@@ -2,13 +2,8 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io/fs"
 	"maps"
-	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,11 +69,6 @@ func lxdStory(b *lxdBed) []step {
 		{"all are dead: no instance is left", on((*lxdStage).removeAll)},
 		{"'host undo': the machine looks as it was found", on((*lxdStage).undoHost)},
 	}
-}
-
-// host calls agent host.
-func (s *lxdStage) host(ctx context.Context, what string) (string, error) {
-	return output(ctx, s.program, "host", what, "--model", s.dir)
 }
 
 // planned are the steps for an LXD as just after its installation.
@@ -209,37 +199,9 @@ func (s *lxdStage) startTwo(ctx context.Context) error {
 	return s.setUpOnce()
 }
 
-// setUpOnce checks that each step of the plan was done once, by the agent's log, which
-// has it before, and by the record that undo goes by.
+// setUpOnce checks that each step of the plan was done once.
 func (s *lxdStage) setUpOnce() error {
-	log, err := os.ReadFile(s.logPath)
-	if err != nil {
-		return errors.Trace(err)
-	}
-	for line := range strings.Lines(s.plan) {
-		_, step, _ := strings.Cut(line, ". ")
-		step, _, _ = strings.Cut(step, ": ")
-		if n := strings.Count(string(log), fmt.Sprintf("step=%q", step)); n != 1 {
-			return errors.Errorf("%q was done %d times", step, n)
-		}
-	}
-	if n := strings.Count(string(log), "preparing the host for LXD"); n != strings.Count(s.plan, "\n") {
-		return errors.Errorf("%d steps were taken, of a plan of\n%s", n, s.plan)
-	}
-	data, err := os.ReadFile(filepath.Join(s.stateDir(), "lxd", "lxd-host.json"))
-	if err != nil {
-		return errors.Trace(err)
-	}
-	var record struct {
-		Steps []struct{} `json:"steps"`
-	}
-	if err := json.Unmarshal(data, &record); err != nil {
-		return errors.Annotate(err, "the record of what was done")
-	}
-	if n := len(record.Steps); n != strings.Count(s.plan, "\n") {
-		return errors.Errorf("%d steps are recorded", n)
-	}
-	return nil
+	return s.doneOnce(s.plan, "preparing the host for LXD", filepath.Join("lxd", "lxd-host.json"))
 }
 
 func (s *lxdStage) answer(ctx context.Context) error {
@@ -294,14 +256,7 @@ func (s *lxdStage) address(ctx context.Context, id string, bridge netip.Prefix) 
 	if !bridge.Contains(addr) || addr == bridge.Addr() {
 		return "", errors.Errorf("%s has %s, on a bridge that has %s", id, addr, bridge)
 	}
-	// Nobody listens there, and the refusal is the container's.
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(addr, 9).String())
-	if err == nil {
-		_ = conn.Close()
-	} else if !errors.Is(err, syscall.ECONNREFUSED) {
-		return "", errors.Annotatef(err, "knocking at %s", id)
-	}
-	return addresses[0], nil
+	return addresses[0], errors.Annotatef(knock(ctx, addr), "knocking at %s", id)
 }
 
 // ranUserData checks what the user data left in the container.
@@ -337,31 +292,6 @@ func (s *lxdStage) failUnknown(ctx context.Context) error {
 		return err
 	}
 	return s.remove(ctx, unknownLXD)
-}
-
-// remove has containers be dead, and waits until nothing is left of them.
-func (s *lxdStage) remove(ctx context.Context, ids ...string) error {
-	for _, id := range ids {
-		if err := s.write(containerPath(id), "life: dead\n"); err != nil {
-			return err
-		}
-	}
-	if err := s.until(ctx, func(v *view) error {
-		for _, id := range ids {
-			if c := v.container(id); c.Life != "" {
-				return errors.Errorf("%s is still there, %s (%s)", id, c.Life, c.Message)
-			}
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if _, err := os.Stat(filepath.Join(s.stateDir(), "removed", containerFile(id))); err != nil {
-			return errors.Trace(err)
-		}
-	}
-	return nil
 }
 
 func (s *lxdStage) removeOne(ctx context.Context) error {
@@ -448,36 +378,11 @@ func (s *lxdStage) killDaemon(ctx context.Context) error {
 // search goes through LXD's logs, and the arguments and environment of everybody.
 func (h lxdHome) search(_ context.Context, check func(where string, data []byte) error) error {
 	for _, dir := range []string{filepath.Join(h.root, "logs"), filepath.Join(filepath.Dir(h.root), "log")} {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			return check(path, data)
-		})
-		if err != nil {
-			return errors.Trace(err)
+		if err := searchFiles(dir, nil, check); err != nil {
+			return err
 		}
 	}
-	for _, name := range []string{"cmdline", "environ"} {
-		paths, err := filepath.Glob("/proc/[0-9]*/" + name)
-		if err != nil {
-			return errors.Trace(err)
-		}
-		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				continue // it has just ended
-			}
-			if err := check(path, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return searchProcesses(check)
 }
 
 func (s *lxdStage) refuseUndo(ctx context.Context) error {

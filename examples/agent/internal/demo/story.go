@@ -26,7 +26,7 @@ const (
 
 // The containers of the story.
 const (
-	foreign   = "0/kvm/0" // of a type that this agent has no back end for
+	foreign   = "0/zone/0" // of a type that this agent has no back end for
 	firstBox  = "0/box/0"
 	secondBox = "0/box/1" // will be dead
 	brokenBox = "0/box/2" // comes late and malformed
@@ -61,7 +61,7 @@ version: 2.9.49
 `
 	machineSettings = `# What this machine can have, if this agent can make it.
 id: 0
-containers: [lxd, kvm, box]
+containers: [lxd, zone, box]
 `
 	alive = "life: alive\n"
 )
