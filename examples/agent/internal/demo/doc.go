@@ -15,6 +15,8 @@
 // containers are LXD's: it asks LXD itself, knocks at a container's address, looks
 // into containers, and compares what the machine looks like before and after. It
 // kills LXD, which has to be there for it.
+// In the fourth they are virtual machines of libvirt's, which it asks and kills likewise;
+// what guests do it reads on their consoles.
 //
 // Whatever happens, at the end no process, no file, no namespace and no instance is
 // left.
