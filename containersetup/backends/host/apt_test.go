@@ -521,6 +521,11 @@ func TestWhichPackageManager(t *testing.T) {
 		case err != nil || packages.Name() != test.want:
 			t.Errorf("%q: %v", test.content, err)
 		}
+		// What no snap has comes by apt, which is beside it.
+		packages, again := host.DebianPackages(t.Context(), &h, clock.WallClock)
+		if (again == nil) != (err == nil) || err == nil && packages.Name() != "apt" {
+			t.Errorf("%q, without snaps: %v", test.content, again)
+		}
 	}
 	var h hosttest.Host
 	if _, err := host.Packages(t.Context(), &h, nil); !errors.Is(err, errors.NotValid) {

@@ -51,6 +51,16 @@ const lowercase = "abcdefghijklmnopqrstuvwxyz0123456789"
 // lockPoll is how often a held lock is looked at.
 const lockPoll = time.Second
 
+// DebianPackages returns apt, which Ubuntu has beside snap, for what no snap has. It is
+// errors.NotSupported where there is none.
+func DebianPackages(ctx context.Context, h Host, clk clock.Clock) (PackageManager, error) {
+	packages, err := Packages(ctx, h, clk)
+	if _, snaps := packages.(snap); snaps {
+		return apt{h, clk}, nil
+	}
+	return packages, err
+}
+
 // Packages returns the package manager of the host: snap on Ubuntu, apt on what comes
 // from Debian, errors.NotSupported elsewhere.
 func Packages(ctx context.Context, h Host, clk clock.Clock) (PackageManager, error) {

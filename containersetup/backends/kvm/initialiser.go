@@ -142,11 +142,8 @@ func (i *Initialiser) carryOut(ctx context.Context, s step) error {
 
 // packageManager returns the one that libvirt comes from.
 func (i *Initialiser) packageManager(ctx context.Context) (host.PackageManager, error) {
-	packages, err := host.Packages(ctx, i.config.Host, i.config.Clock)
-	if err == nil && packages.Name() != "apt" {
-		err = errors.NotSupportedf("installing libvirt with %s (install %s, %s and %s by hand)", packages.Name(), "libvirt-daemon-system", "qemu-system", "qemu-utils")
-	}
-	return packages, err
+	packages, err := host.DebianPackages(ctx, i.config.Host, i.config.Clock)
+	return packages, errors.Annotate(err, "libvirt, QEMU and qemu-img, which are to be installed by hand")
 }
 
 // install installs packages. What there was before is in the record while that goes on:

@@ -466,8 +466,8 @@ func TestWhatComesFromNowhereIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t)
 	s.bare()
-	s.machine.script.SetFile("/etc/os-release", "ID=ubuntu\n")
-	if err := s.initialiser().Initialise(t.Context()); !errors.Is(err, errors.NotSupported) || !strings.Contains(err.Error(), "libvirt-daemon-system") {
+	s.machine.script.SetFile("/etc/os-release", "ID=fedora\n")
+	if err := s.initialiser().Initialise(t.Context()); !errors.Is(err, errors.NotSupported) || !strings.Contains(err.Error(), "libvirt, QEMU and qemu-img") {
 		t.Errorf("got %v", err)
 	}
 }
