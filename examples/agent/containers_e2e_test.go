@@ -191,7 +191,7 @@ func TestMalformedContainerFileIsNamedAndTheRestGoesOn(t *testing.T) {
 	w.write("containers/0-box-1.yaml", "")
 	w.start()
 	w.expectActive("db")
-	const want = "containers/0-box-0.yaml:2: cores: unknown key (want one of life, base, image, bridge, constraints, user-data, retry)"
+	const want = "containers/0-box-0.yaml:2: cores: unknown key (want one of life, base, image, image-sha256, bridge, constraints, user-data, retry)"
 	eventually(t, "the problem is reported, and the other box runs", func() bool {
 		s, _ := w.report()
 		r := s.Manifolds.Controller.Report
