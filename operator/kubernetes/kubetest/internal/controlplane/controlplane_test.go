@@ -197,6 +197,7 @@ func TestFreePortIsNoneOfTheKernels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	taken := 0
 	for range 20 {
 		port, err := freePort("127.0.0.1")
 		if err != nil {
@@ -207,9 +208,14 @@ func TestFreePortIsNoneOfTheKernels(t *testing.T) {
 		}
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			t.Fatal(err)
+			// Other tests look for ports, too, and may have been faster.
+			taken++
+			continue
 		}
 		listener.Close()
+	}
+	if taken > 5 {
+		t.Errorf("%d of 20 ports were not free", taken)
 	}
 }
 
