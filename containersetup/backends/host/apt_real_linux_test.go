@@ -15,29 +15,21 @@ import (
 	"github.com/juju/errors"
 
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // tiny packages need nothing that is not everywhere, and start nothing.
 func tiny() []string { return []string{"hello", "tree", "sl", "nyancat"} }
 
-// missing skips a test, or fails it where SUTLER_REQUIRE says that nothing may be missing.
-func missing(t *testing.T, why string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "lxd") {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // realPackages returns the package manager of this machine.
 func realPackages(t *testing.T) host.PackageManager {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "packages are installed by root: run the tests as root")
+		need.Missing(t, "lxd", "packages are installed by root: run the tests as root")
 	}
 	packages, err := host.Packages(t.Context(), machine(), clock.WallClock)
 	if err != nil || packages.Name() != "apt" {
-		missing(t, "no apt: run the tests on Debian")
+		need.Missing(t, "lxd", "no apt: run the tests on Debian")
 	}
 	return packages
 }
@@ -57,7 +49,7 @@ func realApt(t *testing.T) (packages host.PackageManager, name string) {
 		if _, err := machine().Run(t.Context(), host.Look("apt-get", "-q", "--print-uris", "download", name)); err != nil {
 			// The lists of packages may never have been read.
 			if _, err := machine().Run(t.Context(), host.Command{Args: []string{"apt-get", "-q", "update"}, Timeout: 10 * time.Minute}); err != nil {
-				missing(t, "apt has nowhere to install from: "+err.Error())
+				need.Missing(t, "lxd", "apt has nowhere to install from: "+err.Error())
 			}
 		}
 		t.Cleanup(func() {
@@ -67,7 +59,7 @@ func realApt(t *testing.T) (packages host.PackageManager, name string) {
 		})
 		return packages, name
 	}
-	missing(t, "there is "+strings.Join(tiny(), " and ")+" already: remove one")
+	need.Missing(t, "lxd", "there is "+strings.Join(tiny(), " and ")+" already: remove one")
 	return nil, ""
 }
 

@@ -24,13 +24,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // Daemon is a libvirtd in namespaces of its own.
@@ -57,7 +57,7 @@ func Need(t testing.TB) *Daemon {
 	}
 	d := open(filepath.Join(root, "libvirt"))
 	if _, err := d.run(t.Context(), "true"); err != nil {
-		missing(t, "no libvirt: testbed/libvirt-up (or make testbed) starts one, as root")
+		need.Missing(t, "kvm", "no libvirt: testbed/libvirt-up (or make testbed) starts one, as root")
 	}
 	return d
 }
@@ -67,11 +67,11 @@ func Need(t testing.TB) *Daemon {
 func Private(t testing.TB) *Daemon {
 	t.Helper()
 	if os.Getuid() != 0 {
-		missing(t, "libvirt needs root")
+		need.Missing(t, "kvm", "libvirt needs root")
 	}
 	for _, program := range []string{"libvirtd", "virsh", "qemu-img"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing(t, "no "+program+": testbed/libvirt-up (or make testbed) installs it")
+			need.Missing(t, "kvm", "no "+program+": testbed/libvirt-up (or make testbed) installs it")
 		}
 	}
 	// Paths of sockets have to be short.
@@ -107,14 +107,6 @@ func scripts() string {
 // Prefix stands before a command that is to run where the daemon is.
 func (d *Daemon) Prefix() []string {
 	return []string{filepath.Join(d.scripts, "in-libvirt"), "--state", d.Dir}
-}
-
-func missing(t testing.TB, why string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "kvm") {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 func (d *Daemon) script(ctx context.Context, name string) (string, error) {

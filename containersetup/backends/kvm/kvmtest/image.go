@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // BootImage is the image of a virtual machine.
@@ -30,7 +32,7 @@ func Image(t testing.TB) BootImage {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(scripts(), "libvirt-guest")).Output()
 	if err != nil {
-		missing(t, "no image of a guest: testbed/libvirt-guest makes it: "+said(err))
+		need.Missing(t, "kvm", "no image of a guest: testbed/libvirt-guest makes it: "+said(err))
 	}
 	image := BootImage{Path: filepath.Join(strings.TrimSpace(string(out)), "disk.qcow2")}
 	file, err := os.Open(image.Path)

@@ -19,13 +19,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sutler-dev/sutler/containersetup/backends/host"
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // Image is the alias of an image of a megabyte that every daemon here has. It asks for
@@ -55,7 +55,7 @@ func Need(t testing.TB) *Daemon {
 	}
 	d := open(t, filepath.Join(root, "lxd"))
 	if _, err := d.run(t.Context(), "true"); err != nil {
-		missing(t, "no LXD: testbed/lxd-up (or make testbed) starts one, as root")
+		need.Missing(t, "lxd", "no LXD: testbed/lxd-up (or make testbed) starts one, as root")
 	}
 	return d
 }
@@ -65,11 +65,11 @@ func Need(t testing.TB) *Daemon {
 func Private(t testing.TB) *Daemon {
 	t.Helper()
 	if os.Getuid() != 0 {
-		missing(t, "LXD needs root")
+		need.Missing(t, "lxd", "LXD needs root")
 	}
 	for _, program := range []string{"lxd", "lxc"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing(t, "no "+program+": testbed/lxd-up (or make testbed) installs it")
+			need.Missing(t, "lxd", "no "+program+": testbed/lxd-up (or make testbed) installs it")
 		}
 	}
 	// Paths of sockets have to be short.
@@ -119,14 +119,6 @@ func (d *Daemon) Debian(t testing.TB) {
 // Prefix stands before a command that is to run where the daemon is.
 func (d *Daemon) Prefix() []string {
 	return []string{filepath.Join(d.scripts, "in-lxd"), "--state", d.state}
-}
-
-func missing(t testing.TB, why string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "lxd") {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 func (d *Daemon) script(ctx context.Context, name string) (string, error) {

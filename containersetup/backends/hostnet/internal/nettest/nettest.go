@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // Need skips the test where there can be no network for it: it takes root, iproute2 and
@@ -29,10 +31,7 @@ func Need(t testing.TB, programs ...string) {
 	if reason == "" {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "network") {
-		t.Fatalf("SUTLER_REQUIRE has network, but there can be none: %s", reason)
-	}
-	t.Skipf("no network for this test: %s", reason)
+	need.Missing(t, "network", "no network for this test: "+reason)
 }
 
 func missing(programs []string) string {

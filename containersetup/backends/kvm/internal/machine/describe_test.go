@@ -68,7 +68,7 @@ func TestDomainsAreReadAsTheyWereWritten(t *testing.T) {
 			}
 			expectParsed(t, text, spec.WithDefaults())
 			t.Run("after libvirt", func(t *testing.T) {
-				need(t, "virsh")
+				needs(t, "virsh")
 				out := run(t, []byte(text), "virsh", "-q", "-c", "test:///default", "define FILE; dumpxml "+spec.Name)
 				_, dumped, ok := strings.Cut(out, "<domain")
 				if !ok {
@@ -107,7 +107,7 @@ func expectParsed(t *testing.T, text string, want machine.Spec) {
 }
 
 func TestDomainsFitTheSchema(t *testing.T) {
-	need(t, "virt-xml-validate", "xmllint")
+	needs(t, "virt-xml-validate", "xmllint")
 	for name, spec := range kinds() {
 		text, err := machine.Describe(spec)
 		if err != nil {

@@ -158,14 +158,14 @@ func TestProgramsReadASeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("blkid", func(t *testing.T) {
-		need(t, "blkid")
+		needs(t, "blkid")
 		// By this, cloud-init finds it.
 		if label := run(t, image, "blkid", "-p", "-s", "LABEL", "-o", "value", "FILE"); label != "cidata\n" {
 			t.Errorf("label %q", label)
 		}
 	})
 	t.Run("bsdtar", func(t *testing.T) {
-		need(t, "bsdtar")
+		needs(t, "bsdtar")
 		if names := run(t, image, "bsdtar", "-tf", "FILE"); names != ".\nmeta-data\nnetwork-config\nuser-data\n" {
 			t.Errorf("names %q", names)
 		}

@@ -5,10 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 	"github.com/sutler-dev/sutler/containersetup/backends/kvm/internal/machine"
 	"github.com/sutler-dev/sutler/facade"
 )
@@ -58,19 +58,15 @@ func full() machine.Spec {
 	return s
 }
 
-// need skips a test where a program is missing, or fails it where SUTLER_REQUIRE, a list
+// needs skips a test where a program is missing, or fails it where SUTLER_REQUIRE, a list
 // with commas, says that nothing may be missing.
-func need(t *testing.T, programs ...string) {
+func needs(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		}
-		why := "no " + program + ": testbed/libvirt-up (or make testbed) installs it"
-		if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "kvm") {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		need.Missing(t, "kvm", "no "+program+": testbed/libvirt-up (or make testbed) installs it")
 	}
 }
 

@@ -4,11 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sutler-dev/sutler/containersetup/backends/hostnet/internal/plan"
+	"github.com/sutler-dev/sutler/containersetup/backends/internal/need"
 )
 
 // Program skips the test where a program is not installed. With "network" in the
@@ -19,10 +19,7 @@ func Program(t testing.TB, name, debian string) {
 	if err == nil {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "network") {
-		t.Fatalf("SUTLER_REQUIRE has network, but %s is missing (on Debian: apt-get install %s)", name, debian)
-	}
-	t.Skipf("%s is missing (on Debian: apt-get install %s)", name, debian)
+	need.Missing(t, "network", name+" is missing (on Debian: apt-get install "+debian+")")
 }
 
 // Put writes files below a folder that stands for the root of a host.
