@@ -124,13 +124,15 @@ func orGone(err error) error {
 	return err
 }
 
-// unused returns errors.NotYetAvailable that names who uses something. Profiles and
-// images do not count: they go with it.
+// unused returns errors.NotYetAvailable that names who uses something. Images do not
+// count: they go with it.
 func unused(what, name string, by []string) error {
 	var names []string
 	for _, path := range by {
 		if name, ok := strings.CutPrefix(path, "/1.0/instances/"); ok {
 			names = append(names, name)
+		} else if name, ok := strings.CutPrefix(path, "/1.0/profiles/"); ok {
+			names = append(names, "profile "+name)
 		}
 	}
 	if len(names) == 0 {
