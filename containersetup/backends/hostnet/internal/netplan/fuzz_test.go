@@ -1,6 +1,7 @@
 package netplan_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ func FuzzBridge(f *testing.F) {
 		}
 		f.Add(c.Before[0].Data, second, c.Bridgings[0].MAC)
 	}
+	// Keys that are no strings, beside the bridge and beside the device.
+	f.Add([]byte("network:\n  ethernets:\n    eth0: {}\n    1: {mtu: 2}\n  bridges:\n    0: {s: 0, 4: }\n"), []byte(nil), "52:54:00:12:34:56")
 	f.Fuzz(func(t *testing.T, first, second []byte, mac string) {
 		before := []netplan.File{{Name: "/etc/netplan/1.yaml", Data: first}, {Name: "/etc/netplan/2.yaml", Data: second}}
 		bridgings := []netplan.Bridging{{Device: "eth0", Bridge: "br-eth0", MAC: mac}}
@@ -75,6 +78,7 @@ func keepsMeaning(t *testing.T, before, after []netplan.File) {
 		if err := yaml.Unmarshal(after[i].Data, &is); err != nil {
 			t.Fatalf("the result does not parse: %v\n%s", err, after[i].Data)
 		}
+		was, is = named(was).(map[string]any), named(is).(map[string]any)
 		bridge := at(is, "bridges")["br-eth0"]
 		delete(at(is, "bridges"), "br-eth0")
 		b, _ := bridge.(map[string]any)
@@ -101,6 +105,36 @@ func keepsMeaning(t *testing.T, before, after []netplan.File) {
 			t.Errorf("others changed: %v is now %v", was, is)
 		}
 	}
+}
+
+// named makes every key of every mapping a string: one that YAML reads as a
+// number, a date or a truth value has its type before it, to clash with no
+// string.
+func named(v any) any {
+	out := make(map[string]any)
+	switch v := v.(type) {
+	case map[string]any:
+		for key, v := range v {
+			out[key] = named(v)
+		}
+	case map[any]any:
+		for key, v := range v {
+			if s, ok := key.(string); ok {
+				out[s] = named(v)
+			} else {
+				out[fmt.Sprintf("%T %v", key, key)] = named(v)
+			}
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = named(v[i])
+		}
+		return list
+	default:
+		return v
+	}
+	return out
 }
 
 // at returns one kind of devices.
