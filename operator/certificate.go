@@ -10,20 +10,28 @@ import (
 	"github.com/juju/errors"
 )
 
+// Validity is for how long a certificate can be used.
+type Validity struct {
+	// RenewAt is when it falls due for renewal: when a third of its life is
+	// left, which may be past. A certificate that is due still works.
+	RenewAt time.Time
+	// Expires is when it ends to work.
+	Expires time.Time
+}
+
 // CheckCertificate tells whether the operator of app can serve with the
-// certificate of info at the time now. If so it returns when the certificate
-// falls due for renewal: when a third of its life is left, which may be past; a
-// certificate that is due still works. If not it returns an errors.NotValid
-// that names the violated rule and quotes nothing of info.
+// certificate of info at the time now. If so it returns for how long. If not it
+// returns an errors.NotValid that names the violated rule and quotes nothing of
+// info.
 //
 // caCert is the controller's present CA, one certificate or several in a row;
 // info.CACert, which is what the CA was once, does not count. The certificate
 // names app by a DNS name equal to it, or by the common name app or
 // "application-" and app.
-func CheckCertificate(info Info, app, caCert string, now time.Time) (renewAt time.Time, err error) {
+func CheckCertificate(info Info, app, caCert string, now time.Time) (Validity, error) {
 	chain, err := parseCertificates(info.Cert)
 	if err != nil {
-		return time.Time{}, violation("does not parse")
+		return Validity{}, violation("does not parse")
 	}
 	in := certificateInput{
 		info: info, leaf: chain[0], intermediates: chain[1:],
@@ -31,11 +39,11 @@ func CheckCertificate(info Info, app, caCert string, now time.Time) (renewAt tim
 	}
 	for _, rule := range certificateRules {
 		if rule.violated(in) {
-			return time.Time{}, violation(rule.name)
+			return Validity{}, violation(rule.name)
 		}
 	}
 	life := in.leaf.NotAfter.Sub(in.leaf.NotBefore)
-	return in.leaf.NotAfter.Add(-life / 3), nil
+	return Validity{RenewAt: in.leaf.NotAfter.Add(-life / 3), Expires: in.leaf.NotAfter}, nil
 }
 
 func violation(rule string) error {

@@ -176,18 +176,21 @@ func TestCheckCertificateNamesTheViolatedRule(t *testing.T) {
 		{"by one that is no CA", leafAsCA(t, ca), ca.pem, day, chain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			renewAt, err := operator.CheckCertificate(test.info, "mysql", test.ca, test.now)
+			validity, err := operator.CheckCertificate(test.info, "mysql", test.ca, test.now)
 			if test.want == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := start.Add(60 * 24 * time.Hour); !renewAt.Equal(want) {
-					t.Errorf("due at %v, want %v", renewAt, want)
+				if want := start.Add(60 * 24 * time.Hour); !validity.RenewAt.Equal(want) {
+					t.Errorf("due at %v, want %v", validity.RenewAt, want)
+				}
+				if want := start.Add(life); !validity.Expires.Equal(want) {
+					t.Errorf("expires at %v, want %v", validity.Expires, want)
 				}
 				return
 			}
-			if !errors.Is(err, errors.NotValid) || !renewAt.IsZero() {
-				t.Fatalf("CheckCertificate = %v, %v", renewAt, err)
+			if !errors.Is(err, errors.NotValid) || validity != (operator.Validity{}) {
+				t.Fatalf("CheckCertificate = %v, %v", validity, err)
 			}
 			if got, want := err.Error(), "operator certificate ("+test.want+") not valid"; got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -239,22 +242,22 @@ func TestRenewalIsDueWithAThirdOfTheLifeLeft(t *testing.T) {
 	ca := newAuthority(t, "ca", nil)
 	for _, life := range []time.Duration{time.Hour, 10 * time.Second, 365 * 24 * time.Hour} {
 		info := ca.issue(t, func(c *x509.Certificate) { c.NotAfter = start.Add(life) })
-		renewAt, err := operator.CheckCertificate(info, "mysql", ca.pem, start)
+		validity, err := operator.CheckCertificate(info, "mysql", ca.pem, start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := start.Add(life).Sub(renewAt); left != life/3 {
+		if left := start.Add(life).Sub(validity.RenewAt); left != life/3 {
 			t.Errorf("of %v %v are left", life, left)
 		}
 	}
 	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	info := ca.issue(t, func(c *x509.Certificate) { c.NotAfter = end })
-	renewAt, err := operator.CheckCertificate(info, "mysql", ca.pem, start)
+	validity, err := operator.CheckCertificate(info, "mysql", ca.pem, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !renewAt.After(start.AddDate(1000, 0, 0)) || !renewAt.Before(end) {
-		t.Errorf("one that lasts for ever is due at %v", renewAt)
+	if !validity.RenewAt.After(start.AddDate(1000, 0, 0)) || !validity.RenewAt.Before(end) {
+		t.Errorf("one that lasts for ever is due at %v", validity.RenewAt)
 	}
 }
 

@@ -45,14 +45,14 @@ func ExampleParseInfo_notValid() {
 // What does not serve is replaced, and so is what is due.
 func ExampleCheckCertificate() {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	renewAt, err := operator.CheckCertificate(operator.Info{}, "mysql", "", now)
+	validity, err := operator.CheckCertificate(operator.Info{}, "mysql", "", now)
 	switch {
 	case err != nil:
 		fmt.Println("issue a new one:", err)
-	case !now.Before(renewAt):
+	case !now.Before(validity.RenewAt):
 		fmt.Println("due: issue a new one")
 	default:
-		fmt.Println("look again in", renewAt.Sub(now))
+		fmt.Println("look again in", validity.RenewAt.Sub(now))
 	}
 	// Output: issue a new one: operator certificate (does not parse) not valid
 }

@@ -25,6 +25,9 @@ type application struct {
 	status   string // as last told to a facade.StatusSetter
 
 	terminating time.Time // since when a deletion is awaited
+	unsettled   time.Time // since when it is not; zero if it is
+	expires     time.Time // when its operator's certificate ends, if known
+	cause       *Event    // of the next pass; nil when it is due by itself
 }
 
 // longestAttempt stands for the longest delay of a Backoff.
@@ -42,6 +45,12 @@ func (a *application) plan(res result, now time.Time, backoff func(time.Duration
 	}
 	a.outcome, a.reason, a.would, a.terminating = res.outcome, reason, res.would, res.terminating
 	a.next = time.Time{}
+	switch {
+	case res.outcome == OutcomeSettled:
+		a.unsettled = time.Time{}
+	case a.unsettled.IsZero():
+		a.unsettled = now
+	}
 
 	switch res.outcome {
 	case OutcomeFailed, OutcomePanicked:
@@ -80,25 +89,42 @@ func (w *Worker) track(app string) *application {
 	defer w.mu.Unlock()
 	a, ok := w.applications[app]
 	if !ok {
-		a = &application{since: w.config.Clock.Now()}
+		now := w.config.Clock.Now()
+		a = &application{since: now, unsettled: now}
 		w.applications[app] = a
 	}
 	return a
 }
 
-// begin takes note that a pass begins.
-func (w *Worker) begin(app string) *application {
-	a := w.track(app)
+// begin takes note that a pass begins, and tells what there is to tell of it.
+func (w *Worker) begin(item keyqueue.Item[string], now time.Time) (*application, PassStart) {
+	a := w.track(item.Key)
+	start := PassStart{Application: item.Key, Delay: item.Delay, QueueWait: now.Sub(item.Ready)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.running = true
-	return a
+	start.Attempts = a.attempts
+	if a.cause != nil {
+		start.Event, a.cause = *a.cause, nil
+	}
+	return a, start
 }
 
-// dirty has the application looked at.
-func (w *Worker) dirty(lane keyqueue.Lane, app string) {
-	w.track(app)
+// dirty has the application looked at because of an event.
+func (w *Worker) dirty(lane keyqueue.Lane, app string, cause *Event) {
+	w.causedBy(app, cause)
 	w.queue.Add(lane, app)
+}
+
+// causedBy has the application's next pass name the event, unless it names an
+// earlier one.
+func (w *Worker) causedBy(app string, cause *Event) {
+	a := w.track(app)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.cause == nil {
+		a.cause = cause
+	}
 }
 
 // conclude records how a pass ended, and returns the delay until the next.
@@ -107,6 +133,7 @@ func (w *Worker) conclude(app string, a *application, res result, now time.Time)
 	repeated := a.outcome == res.outcome && res.err != nil && a.reason == res.err.Error()
 	a.plan(res, now, w.config.Backoff)
 	a.running = false
+	a.expires = a.memory.expires
 	delay, attempts := a.delay, a.attempts
 	if res.outcome == OutcomeForgotten {
 		delete(w.applications, app)

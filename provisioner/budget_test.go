@@ -118,7 +118,7 @@ func settledPass(tb testing.TB, glancer bool) func() result {
 		}
 	})
 	// The worker's own pass settles it; then the key is this test's alone.
-	for w.Report()["totals"].(map[string]any)[stateSettled] != 1 {
+	for w.Report()["totals"].(map[string]any)[string(StateSettled)] != 1 {
 		runtime.Gosched()
 	}
 	a := w.track("mysql")

@@ -57,6 +57,8 @@ type memory struct {
 	inputs, files uint64
 	remembered    bool
 	renewAt       time.Time
+	// expires is when its certificate ends to work, as last seen.
+	expires time.Time
 	// generation is under which these files are stored; empty when it is not
 	// known, or when something went wrong since they were seen.
 	generation string
@@ -306,7 +308,7 @@ func (p *pass) ensure() result {
 		return p.dryRun(in, previous, password, plan, stored, now)
 	}
 
-	operatorInfo, renewAt, issueErr := p.certificate(in, stored, now)
+	operatorInfo, validity, issueErr := p.certificate(in, stored, now)
 	if operatorInfo.IsZero() {
 		return p.failedIssue(issueErr, now)
 	}
@@ -338,7 +340,7 @@ func (p *pass) ensure() result {
 		}
 	}
 	cfg := newConfig(in.info, agentConf, operatorInfo, generation)
-	p.memory.remember(inputs, files, renewAt, exists && !plan.tell &&
+	p.memory.remember(inputs, files, validity, exists && !plan.tell &&
 		agentConf.Equal(stored.AgentConf) && operatorInfo.Equal(stored.OperatorInfo))
 	return p.finish(stored, cfg, issueErr)
 }
@@ -347,8 +349,9 @@ func (m *memory) remembers(inputs, files uint64, now time.Time) bool {
 	return m.settled(now) && m.inputs == inputs && m.files == files
 }
 
-func (m *memory) remember(inputs, files uint64, renewAt time.Time, same bool) {
-	m.inputs, m.files, m.renewAt, m.remembered = inputs, files, renewAt, same
+func (m *memory) remember(inputs, files uint64, validity operator.Validity, same bool) {
+	m.inputs, m.files, m.remembered = inputs, files, same
+	m.renewAt, m.expires = validity.RenewAt, validity.Expires
 }
 
 func (p *pass) inputs() *inputs {
@@ -379,46 +382,46 @@ func (p *pass) passwordFacts(previous *agentconf.Config) (facade.Secret, passwor
 	return password, facts
 }
 
-// certificate returns the operator.yaml to use and when its certificate falls
-// due. With an error and a file, the file is the stored one, due but still
+// certificate returns the operator.yaml to use and for how long its
+// certificate can be used. With an error and a file, the file is the stored one, due but still
 // good; with an error and no file there is nothing that an operator could use.
-func (p *pass) certificate(in *inputs, stored *operator.Config, now time.Time) (facade.Secret, time.Time, error) {
+func (p *pass) certificate(in *inputs, stored *operator.Config, now time.Time) (facade.Secret, operator.Validity, error) {
 	facts := checkStoredCertificate(in, stored, now)
-	if facts.usable && now.Before(facts.renewAt) {
+	if facts.usable && now.Before(facts.validity.RenewAt) {
 		p.memory.issueAttempts, p.memory.issueErr = 0, nil
-		return stored.OperatorInfo, facts.renewAt, nil
+		return stored.OperatorInfo, facts.validity, nil
 	}
-	operatorInfo, renewAt, err := p.issue(in, now)
+	operatorInfo, validity, err := p.issue(in, now)
 	if err != nil && facts.usable && !errors.Is(err, lookAgain) {
-		return stored.OperatorInfo, facts.renewAt, err
+		return stored.OperatorInfo, facts.validity, err
 	}
-	return operatorInfo, renewAt, err
+	return operatorInfo, validity, err
 }
 
 // issue asks for a certificate, but not again soon after one was refused: an
 // issuer that returns what does not fit would be asked for ever.
-func (p *pass) issue(in *inputs, now time.Time) (facade.Secret, time.Time, error) {
+func (p *pass) issue(in *inputs, now time.Time) (facade.Secret, operator.Validity, error) {
 	if p.memory.issueErr != nil && p.memory.issueWait(now) > 0 {
-		return facade.Secret{}, time.Time{}, p.memory.issueErr
+		return facade.Secret{}, operator.Validity{}, p.memory.issueErr
 	}
 	cert, err := p.calls.issueCertificate(p.app)
 	if errors.Is(err, errors.NotFound) {
-		return facade.Secret{}, time.Time{}, errors.WithType(errors.Annotate(err, "issuing a certificate"), lookAgain)
+		return facade.Secret{}, operator.Validity{}, errors.WithType(errors.Annotate(err, "issuing a certificate"), lookAgain)
 	}
 	var operatorInfo facade.Secret
-	var renewAt time.Time
+	var validity operator.Validity
 	if err == nil {
-		operatorInfo, renewAt, err = acceptCertificate(in, cert, now)
+		operatorInfo, validity, err = acceptCertificate(in, cert, now)
 	}
 	if err != nil {
 		err = errors.Annotate(err, "issuing a certificate")
 		p.memory.issueNext = now.Add(issueBackoff(p.memory.issueAttempts))
 		p.memory.issueAttempts++
 		p.memory.issueErr = err
-		return facade.Secret{}, time.Time{}, err
+		return facade.Secret{}, operator.Validity{}, err
 	}
 	p.memory.issueAttempts, p.memory.issueErr = 0, nil
-	return operatorInfo, renewAt, nil
+	return operatorInfo, validity, nil
 }
 
 // issueWait is for how long no certificate is asked for. It is no longer than
@@ -520,7 +523,7 @@ func (p *pass) dryRun(
 		return result{outcome: OutcomeSettled, would: "give the operator a new password"}
 	case plan.tell:
 		return result{outcome: OutcomeSettled, would: "tell the controller the operator's password"}
-	case !facts.usable || !now.Before(facts.renewAt):
+	case !facts.usable || !now.Before(facts.validity.RenewAt):
 		return result{outcome: OutcomeSettled, would: "renew the operator's certificate"}
 	}
 	agentConf, err := renderConf(in, previous, password, false)

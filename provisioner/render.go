@@ -161,8 +161,8 @@ func sameStorage(a, b *facade.CharmStorage) bool {
 
 // certificateFacts is what is known of the stored certificate.
 type certificateFacts struct {
-	usable  bool      // parses, fits and is valid now
-	renewAt time.Time // when it falls due, if usable
+	usable   bool              // parses, fits and is valid now
+	validity operator.Validity // if usable
 }
 
 // checkStoredCertificate judges what operator.yaml holds; nothing at all, and
@@ -175,28 +175,28 @@ func checkStoredCertificate(in *inputs, stored *operator.Config, now time.Time) 
 	if err != nil {
 		return certificateFacts{}
 	}
-	renewAt, err := operator.CheckCertificate(info, in.app, in.caCert, now)
+	validity, err := operator.CheckCertificate(info, in.app, in.caCert, now)
 	if err != nil {
 		return certificateFacts{}
 	}
-	return certificateFacts{usable: true, renewAt: renewAt}
+	return certificateFacts{usable: true, validity: validity}
 }
 
 // acceptCertificate returns the operator.yaml that holds a certificate just
-// issued, and when that falls due. One that does not fit, or would fall due at
+// issued, and for how long it can be used. One that does not fit, or would fall due at
 // once, is refused: to keep it would only have it issued again for ever.
-func acceptCertificate(in *inputs, cert facade.OperatorCertificate, now time.Time) (facade.Secret, time.Time, error) {
+func acceptCertificate(in *inputs, cert facade.OperatorCertificate, now time.Time) (facade.Secret, operator.Validity, error) {
 	if err := cert.Validate(); err != nil {
-		return facade.Secret{}, time.Time{}, err
+		return facade.Secret{}, operator.Validity{}, err
 	}
 	info := operator.Info{CACert: cert.CACert, Cert: cert.Cert, PrivateKey: cert.PrivateKey}
-	renewAt, err := operator.CheckCertificate(info, in.app, in.caCert, now)
+	validity, err := operator.CheckCertificate(info, in.app, in.caCert, now)
 	if err != nil {
-		return facade.Secret{}, time.Time{}, err
+		return facade.Secret{}, operator.Validity{}, err
 	}
-	if !renewAt.After(now) {
-		return facade.Secret{}, time.Time{}, errors.NotValidf("certificate that is due for renewal when issued")
+	if !validity.RenewAt.After(now) {
+		return facade.Secret{}, operator.Validity{}, errors.NotValidf("certificate that is due for renewal when issued")
 	}
 	data, err := info.Marshal()
-	return data, renewAt, errors.Annotate(err, "rendering operator.yaml")
+	return data, validity, errors.Annotate(err, "rendering operator.yaml")
 }

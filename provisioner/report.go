@@ -4,22 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/sutler-dev/sutler/internal/keyqueue"
 )
 
 // maxReported is how many applications a report describes one by one.
 const maxReported = 100
-
-// States of applications in a report.
-const (
-	stateQueued  = "queued"
-	stateRunning = "running"
-	stateWaiting = "waiting"
-	stateStuck   = "stuck"
-	stateFailed  = "failed"
-	stateSettled = "settled"
-)
 
 // Report describes the worker for people, as plain maps, lists and strings:
 //
@@ -43,21 +31,21 @@ func (w *Worker) Report() map[string]any {
 	defer w.mu.Unlock()
 
 	totals := map[string]any{}
-	counts := map[string]int{}
+	counts := map[State]int{}
 	var unsettled []reported
 	would := map[string]any{}
 	for app, a := range w.applications {
 		state := w.stateOf(app, a)
 		counts[state]++
-		if state != stateSettled {
+		if state != StateSettled {
 			unsettled = append(unsettled, reported{name: app, state: state, application: a})
 		}
 		if a.would != "" {
 			would[app] = a.would
 		}
 	}
-	for _, state := range []string{stateQueued, stateRunning, stateWaiting, stateStuck, stateFailed, stateSettled} {
-		totals[state] = counts[state]
+	for _, state := range States() {
+		totals[string(state)] = counts[state]
 	}
 	report := map[string]any{
 		"totals":   totals,
@@ -85,31 +73,9 @@ func (w *Worker) Report() map[string]any {
 	return report
 }
 
-// stateOf tells an application's state from where its key is and how its last
-// pass ended.
-func (w *Worker) stateOf(app string, a *application) string {
-	switch {
-	case a.running:
-		return stateRunning
-	case w.queue.Status(app).State == keyqueue.Queued:
-		return stateQueued
-	}
-	switch a.outcome {
-	case OutcomeStuck:
-		return stateStuck
-	case OutcomeWaiting:
-		return stateWaiting
-	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
-		return stateFailed
-	case OutcomeSettled:
-		return stateSettled
-	}
-	return stateQueued // heard of, and about to be
-}
-
 type reported struct {
 	name  string
-	state string
+	state State
 	*application
 }
 
@@ -135,7 +101,7 @@ func (r reported) badness() int {
 func (r reported) report(now time.Time) map[string]any {
 	out := map[string]any{
 		"name":  r.name,
-		"state": r.state,
+		"state": string(r.state),
 		"since": formatTime(r.since),
 	}
 	if r.attempts > 0 {

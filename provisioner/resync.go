@@ -83,7 +83,9 @@ func (w *Worker) markAll() {
 		w.config.Logger.Warn("resync began before the previous one was through: Concurrency is too low for ResyncInterval",
 			"applications", len(apps), "waiting", stats.QueuedBackground)
 	}
+	event := w.event(SourceResync, len(apps))
 	for _, app := range apps {
+		w.causedBy(app, event)
 		// Not Add: that leaves alone what waits, and a settled application
 		// waits for its certificate to fall due.
 		w.queue.AddAfter(app, 1)
@@ -134,8 +136,12 @@ func (w *Worker) list(ctx context.Context) error {
 		w.config.Logger.Log(ctx, level, "operators not listed", "error", err.Error())
 		return err
 	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	event := w.event(SourceListing, len(unknown))
 	for _, app := range unknown {
-		w.dirty(keyqueue.Background, app)
+		w.dirty(keyqueue.Background, app, event)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 
 // watch is a watcher and what its events mean.
 type watch struct {
-	name    string
+	source  EventSource
 	watcher facade.StringsWatcher
-	event   func(app string)
+	changed func(app string, event *Event)
 }
 
 // watcherState is what the report tells of a watcher.
@@ -28,50 +28,50 @@ type watcherState struct {
 // startWatchers asks for every watcher that there is. They are the catacomb's
 // from then on, also when a later one cannot be had.
 func (w *Worker) startWatchers(ctx context.Context) ([]watch, error) {
-	changed := func(app string) { w.dirty(keyqueue.Fresh, app) }
+	changed := func(app string, event *Event) { w.dirty(keyqueue.Fresh, app, event) }
 	var watches []watch
-	start := func(name string, event func(string), get func(context.Context) (facade.StringsWatcher, error)) error {
+	start := func(source EventSource, changed func(string, *Event), get func(context.Context) (facade.StringsWatcher, error)) error {
 		calls := w.newDeadline(ctx)
 		defer calls.close()
 		watcher, err := get(calls.begin())
 		if err = calls.end(err); err != nil {
-			return errors.Annotatef(err, "watching %s", name)
+			return errors.Annotatef(err, "watching %s", source)
 		}
 		if watcher == nil {
-			return errors.NotValidf("nil watcher of %s", name)
+			return errors.NotValidf("nil watcher of %s", source)
 		}
 		if err := w.catacomb.Add(watcher); err != nil {
 			return errors.Trace(err)
 		}
-		watches = append(watches, watch{name: name, watcher: watcher, event: event})
+		watches = append(watches, watch{source: source, watcher: watcher, changed: changed})
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.watchers[name] = &watcherState{}
+		w.watchers[string(source)] = &watcherState{}
 		return nil
 	}
-	optional := func(name string, err error) error {
+	optional := func(source EventSource, err error) error {
 		if !errors.Is(err, errors.NotSupported) {
 			return err
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.watchers[name] = &watcherState{missing: "not supported"}
+		w.watchers[string(source)] = &watcherState{missing: "not supported"}
 		return nil
 	}
 
-	if err := start("applications", changed, w.config.Facade.WatchApplications); err != nil {
+	if err := start(SourceApplications, changed, w.config.Facade.WatchApplications); err != nil {
 		if errors.Is(err, errors.NotSupported) {
 			err = errors.WithType(err, errNoOperators)
 		}
 		return nil, err
 	}
 	if p, ok := w.config.Facade.(facade.ProvisioningWatcher); ok {
-		if err := optional("provisioning", start("provisioning", changed, p.WatchProvisioning)); err != nil {
+		if err := optional(SourceProvisioning, start(SourceProvisioning, changed, p.WatchProvisioning)); err != nil {
 			return nil, err
 		}
 	}
 	if o, ok := w.config.OperatorManager.(operator.Watcher); ok {
-		if err := optional("operators", start("operators", w.drifted, o.WatchOperators)); err != nil {
+		if err := optional(SourceOperators, start(SourceOperators, w.drifted, o.WatchOperators)); err != nil {
 			return nil, err
 		}
 	}
@@ -81,17 +81,17 @@ func (w *Worker) startWatchers(ctx context.Context) ([]watch, error) {
 // drifted has the application of a changed operator looked at. The change may
 // be the echo of what our own pass did: were it to cut the back-off of a
 // failing application short, that would be tried without a pause.
-func (w *Worker) drifted(app string) {
+func (w *Worker) drifted(app string, event *Event) {
 	switch w.queue.Status(app).State {
 	case keyqueue.Running:
-		w.dirty(keyqueue.Background, app)
+		w.dirty(keyqueue.Background, app, event)
 	case keyqueue.Waiting:
 		if w.isTroubled(app) {
 			return // looked at when its back-off ends
 		}
-		w.dirty(keyqueue.Fresh, app)
+		w.dirty(keyqueue.Fresh, app, event)
 	default:
-		w.dirty(keyqueue.Fresh, app)
+		w.dirty(keyqueue.Fresh, app, event)
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *Worker) follow(ctx context.Context, watch watch) error {
 		<-ended
 		return nil
 	}
-	return errors.Annotatef(err, "%s watcher", watch.name)
+	return errors.Annotatef(err, "%s watcher", watch.source)
 }
 
 func (w *Worker) followChanges(ctx context.Context, watch watch, ended chan error) error {
@@ -152,15 +152,16 @@ func (w *Worker) followChanges(ctx context.Context, watch watch, ended chan erro
 // what is new.
 func (w *Worker) heard(watch watch, apps []string, baseline bool) {
 	w.mu.Lock()
-	state := w.watchers[watch.name]
+	state := w.watchers[string(watch.source)]
 	state.events++
 	state.last = w.config.Clock.Now()
 	w.mu.Unlock()
+	event := w.event(watch.source, len(apps))
 	for _, app := range apps {
 		if baseline {
-			w.dirty(keyqueue.Background, app)
+			w.dirty(keyqueue.Background, app, event)
 		} else {
-			watch.event(app)
+			watch.changed(app, event)
 		}
 	}
 }

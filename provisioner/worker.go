@@ -2,11 +2,11 @@ package provisioner
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -34,6 +34,8 @@ type Worker struct {
 	bulk      optional[*batch.Batcher[string, facade.ApplicationInfo]]
 	status    optional[facade.StatusSetter]
 	lister    optional[operator.Lister]
+
+	events atomic.Uint64 // numbers them
 
 	mu           sync.Mutex // guards what follows
 	applications map[string]*application
@@ -88,13 +90,14 @@ func (w *Worker) Trigger(app string) error {
 	if err := facade.ValidateApplicationName(app); err != nil {
 		return err
 	}
-	w.dirty(keyqueue.Fresh, app)
+	w.dirty(keyqueue.Fresh, app, w.event(SourceTrigger, 1))
 	return nil
 }
 
 // loop owns every goroutine of the worker.
 func (w *Worker) loop() error {
 	ctx := w.catacomb.Context(context.Background())
+	defer w.attach()()
 	if err := w.makeBatchers(ctx); err != nil {
 		return errors.Trace(err)
 	}
@@ -135,7 +138,7 @@ func (w *Worker) isDying() bool {
 // makeBatchers joins the calls that the facade takes for many at once.
 func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 	w.passwords, err = batch.New(batch.Config[facade.ApplicationPassword, struct{}]{
-		Call:    w.setPasswords,
+		Call:    measured(w, "SetPasswords", w.setPasswords),
 		Context: ctx,
 		Timeout: w.config.CallTimeout,
 		Clock:   w.config.Clock,
@@ -146,10 +149,10 @@ func (w *Worker) makeBatchers(ctx context.Context) (err error) {
 	}
 	if bulk, ok := w.config.Facade.(facade.BulkApplications); ok {
 		infos, err := batch.New(batch.Config[string, facade.ApplicationInfo]{
-			Call: func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
+			Call: measured(w, "ApplicationsInfo", func(ctx context.Context, apps []string) ([]batch.Result[facade.ApplicationInfo], error) {
 				infos, err := bulk.ApplicationsInfo(ctx, apps)
 				return matchInfos(apps, infos), err
-			},
+			}),
 			Context: ctx,
 			Timeout: w.config.CallTimeout,
 			Clock:   w.config.Clock,
@@ -209,26 +212,23 @@ func (w *Worker) serve(ctx context.Context) {
 			w.queue.Done(item.Key)
 			return
 		}
-		started := w.config.Clock.Now()
-		a := w.begin(item.Key)
-		res := w.runPass(ctx, item.Key, &a.memory)
+		began := w.config.Clock.Now()
+		a, start := w.begin(item, began)
+		passCtx, done := w.starting(ctx, start)
+		res := w.runPass(passCtx, item.Key, &a.memory)
 		if w.isDying() {
 			// The pass was cut short: there is nothing to conclude.
+			done(passOf(start, result{outcome: OutcomeCancelled}, w.config.Clock.Now().Sub(began)))
 			w.queue.Done(item.Key)
 			return
 		}
-		w.tellStatus(ctx, item.Key, a, res)
+		w.tellStatus(passCtx, item.Key, a, res)
 		now := w.config.Clock.Now()
 		delay := w.conclude(item.Key, a, res, now)
+		pass := passOf(start, res, now.Sub(began))
+		done(pass)
 		// Before the next pass over this application can be told of.
-		w.measure(Pass{
-			Application: item.Key,
-			Outcome:     res.outcome,
-			Delay:       item.Delay,
-			QueueWait:   started.Sub(item.Ready),
-			Duration:    now.Sub(started),
-			Err:         res.err,
-		})
+		w.heardBy("PassDone", func() { w.config.Metrics.PassDone(pass) })
 		w.giveBack(item.Key, res, delay)
 	}
 }
@@ -259,16 +259,6 @@ func (w *Worker) panicked(ctx context.Context, app string, r any) result {
 			slog.String("error", err.Error()), slog.String("stack", string(debug.Stack())))
 	}
 	return result{outcome: OutcomePanicked, err: err}
-}
-
-// measure keeps a panic of the host's metrics from ending the agent.
-func (w *Worker) measure(pass Pass) {
-	defer func() {
-		if r := recover(); r != nil {
-			w.config.Logger.Error("metrics panicked", "application", pass.Application, "error", fmt.Sprint(r))
-		}
-	}()
-	w.config.Metrics.PassDone(pass)
 }
 
 // tellStatus lets the application's users see what is wrong, once for each

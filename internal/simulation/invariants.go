@@ -107,9 +107,9 @@ func (w *World) checkCertificate(app string, content facade.Secret) error {
 	if err != nil {
 		return err
 	}
-	renewAt, err := operator.CheckCertificate(info, app, caCert, now)
+	validity, err := operator.CheckCertificate(info, app, caCert, now)
 	if err == nil {
-		w.goodUntil[key] = renewAt
+		w.goodUntil[key] = validity.RenewAt
 	}
 	return err
 }

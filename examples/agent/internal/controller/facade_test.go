@@ -70,9 +70,9 @@ func TestCertificatesLiveAsLongAsTheModelSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := operator.Info{CACert: cert.CACert, Cert: cert.Cert, PrivateKey: cert.PrivateKey}
-	renewAt, err := operator.CheckCertificate(info, "db", w.state.CACert(), w.clock.Now())
+	validity, err := operator.CheckCertificate(info, "db", w.state.CACert(), w.clock.Now())
 	// In whole seconds, of which a third of 33 is left.
-	if left := renewAt.Sub(before); err != nil || left < 18*time.Second || left > 21*time.Second {
+	if left := validity.RenewAt.Sub(before); err != nil || left < 18*time.Second || left > 21*time.Second {
 		t.Errorf("got a certificate that is due in %v, %v", left, err)
 	}
 }
@@ -173,7 +173,7 @@ func TestIssuedCertificatePassesTheProvisionersCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		info := operator.Info{CACert: cert.CACert, Cert: cert.Cert, PrivateKey: cert.PrivateKey}
-		renewAt, err := operator.CheckCertificate(info, app, w.state.CACert(), time.Now())
+		validity, err := operator.CheckCertificate(info, app, w.state.CACert(), time.Now())
 		if err != nil {
 			t.Error(err)
 		}
