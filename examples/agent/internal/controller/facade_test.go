@@ -177,7 +177,7 @@ func TestIssuedCertificatePassesTheProvisionersCheck(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if left := time.Until(renewAt); left < model.DefaultCertificateLife/2 {
+		if left := time.Until(validity.RenewAt); left < model.DefaultCertificateLife/2 {
 			t.Errorf("due for renewal in %s already", left)
 		}
 	}
