@@ -55,31 +55,31 @@ func (w *Worker) makeBatchers(ctx context.Context) error {
 	f := w.config.Facade
 	var errs []error
 	w.batchers = batchers{
-		containers: newBatcher(ctx, w, &errs, func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerResult], error) {
+		containers: newBatcher(ctx, w, &errs, "Containers", func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerResult], error) {
 			answers, err := f.Containers(ctx, ids)
 			return match(ids, answers, func(a facade.ContainerResult) (string, facade.ContainerResult, error) {
 				return a.ID, a, a.Err
 			}), err
 		}),
-		infos: newBatcher(ctx, w, &errs, func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerProvisioningInfo], error) {
+		infos: newBatcher(ctx, w, &errs, "ProvisioningInfo", func(ctx context.Context, ids []string) ([]batch.Result[facade.ContainerProvisioningInfo], error) {
 			answers, err := f.ProvisioningInfo(ctx, ids)
 			return match(ids, answers, func(a facade.ContainerProvisioningResult) (string, facade.ContainerProvisioningInfo, error) {
 				return a.ID, a.Info, a.Err
 			}), err
 		}),
-		statuses: newBatcher(ctx, w, &errs, inOrder(w, "SetContainerStatus", f.SetContainerStatus)),
-		records:  newBatcher(ctx, w, &errs, inOrder(w, "SetInstanceInfo", f.SetInstanceInfo)),
-		removals: newBatcher(ctx, w, &errs, inOrder(w, "MarkForRemoval", f.MarkForRemoval)),
+		statuses: newBatcher(ctx, w, &errs, "SetContainerStatus", inOrder(w, "SetContainerStatus", f.SetContainerStatus)),
+		records:  newBatcher(ctx, w, &errs, "SetInstanceInfo", inOrder(w, "SetInstanceInfo", f.SetInstanceInfo)),
+		removals: newBatcher(ctx, w, &errs, "MarkForRemoval", inOrder(w, "MarkForRemoval", f.MarkForRemoval)),
 	}
 	return errors.Trace(stderrors.Join(errs...))
 }
 
 func newBatcher[In, Out any](
-	ctx context.Context, w *Worker, errs *[]error, call func(context.Context, []In) ([]batch.Result[Out], error),
+	ctx context.Context, w *Worker, errs *[]error, name string, call func(context.Context, []In) ([]batch.Result[Out], error),
 ) *batches[In, Out] {
 	b := &batches[In, Out]{}
 	for range min(w.config.Concurrency, maxParallel) {
-		one, err := newBatch(ctx, w, call)
+		one, err := newBatch(ctx, w, measured(w, name, call))
 		*errs = append(*errs, err)
 		b.list = append(b.list, one)
 	}

@@ -100,7 +100,8 @@ func (w *Worker) setHarvest(ctx context.Context, mode facade.HarvestMode) {
 		return
 	}
 	w.config.Logger.LogAttrs(ctx, slog.LevelInfo, "harvest mode", slog.String("mode", string(mode)))
+	event := w.event(SourceHarvestMode, len(ids))
 	for _, id := range ids {
-		w.dirty(keyqueue.Fresh, id)
+		w.dirty(keyqueue.Fresh, id, event)
 	}
 }

@@ -30,6 +30,9 @@ type result struct {
 	// attempt tells that it was one of the attempts to start that are
 	// counted.
 	attempt bool
+	// start is which attempt to start this was, counted or not; zero if it
+	// was none.
+	start int
 	// early tells that nothing was done, since what is to be done failed a
 	// short while ago.
 	early bool
@@ -58,6 +61,8 @@ type pass struct {
 	listed uint64
 	// acting is what is being done, should it panic.
 	acting step
+	// started is which attempt to start has succeeded; zero if none has.
+	started int
 }
 
 // run looks until the observations held for the whole of a look.

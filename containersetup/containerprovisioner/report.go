@@ -4,23 +4,11 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/sutler-dev/sutler/internal/keyqueue"
 )
 
 // maxReported is how many containers, and how many instances, a report describes
 // one by one.
 const maxReported = 100
-
-// States of containers in a report.
-const (
-	stateQueued  = "queued"
-	stateRunning = "running"
-	stateWaiting = "waiting"
-	stateFailed  = "failed"
-	stateError   = "error"
-	stateSettled = "settled"
-)
 
 // Report describes the worker for people, as plain maps, lists and strings:
 //
@@ -52,13 +40,13 @@ func (w *Worker) Report() map[string]any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	counts := map[string]int{}
+	counts := map[State]int{}
 	var unsettled []reported
 	var unknown []any
 	for id, t := range w.containers {
 		state := w.stateOf(id, t)
 		counts[state]++
-		if state != stateSettled {
+		if state != StateSettled {
 			unsettled = append(unsettled, reported{id: id, state: state, tracked: t})
 		}
 		for _, instance := range t.kept {
@@ -68,8 +56,8 @@ func (w *Worker) Report() map[string]any {
 		}
 	}
 	totals := map[string]any{"starting": starting, "stopping": stopping}
-	for _, state := range []string{stateQueued, stateRunning, stateWaiting, stateFailed, stateError, stateSettled} {
-		totals[state] = counts[state]
+	for _, state := range States() {
+		totals[string(state)] = counts[state]
 	}
 	report := map[string]any{
 		"totals":       totals,
@@ -117,13 +105,7 @@ func (w *Worker) reportInstances(report map[string]any) {
 	latest, next, err := w.lister.status()
 	out := map[string]any{}
 	if latest != nil {
-		stopped := 0
-		for _, i := range latest.instances {
-			if !i.Running {
-				stopped++
-			}
-		}
-		out["listed"], out["total"], out["not-running"] = formatTime(latest.began), len(latest.instances), stopped
+		out["listed"], out["total"], out["not-running"] = formatTime(latest.began), len(latest.instances), latest.notRunning()
 		if len(latest.strange) > 0 {
 			list := make([]any, len(latest.strange))
 			for i, in := range latest.strange {
@@ -138,29 +120,9 @@ func (w *Worker) reportInstances(report map[string]any) {
 	report["instances"] = out
 }
 
-// stateOf tells a container's state from where its key is and how its last pass
-// ended.
-func (w *Worker) stateOf(id string, t *tracked) string {
-	switch {
-	case t.running:
-		return stateRunning
-	case w.queue.Status(id).State == keyqueue.Queued:
-		return stateQueued
-	}
-	switch t.outcome {
-	case OutcomeWaiting:
-		return stateWaiting
-	case OutcomeGivenUp:
-		return stateError
-	case OutcomeFailed, OutcomePermanent, OutcomePanicked:
-		return stateFailed
-	}
-	return stateSettled
-}
-
 type reported struct {
 	id    string
-	state string
+	state State
 	*tracked
 }
 
@@ -186,7 +148,7 @@ func (r reported) badness() int {
 func (r reported) report(most int) map[string]any {
 	out := map[string]any{
 		"id":    r.id,
-		"state": r.state,
+		"state": string(r.state),
 		"since": formatTime(r.since),
 	}
 	if r.attempts > 0 {

@@ -67,7 +67,9 @@ func (w *Worker) markAll() {
 	}
 	w.resyncs.last = w.config.Clock.Now()
 	w.mu.Unlock()
+	event := w.event(SourceResync, len(ids))
 	for _, id := range ids {
+		w.causedBy(id, event)
 		w.queue.AddAfter(id, 1)
 	}
 }
@@ -80,8 +82,13 @@ func (w *Worker) findInstances(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	for _, id := range w.untracked(l.instances) {
-		w.dirty(keyqueue.Background, id)
+	ids := w.untracked(l.instances)
+	if len(ids) == 0 {
+		return true
+	}
+	event := w.event(SourceListing, len(ids))
+	for _, id := range ids {
+		w.dirty(keyqueue.Background, id, event)
 	}
 	return true
 }

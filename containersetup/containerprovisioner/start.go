@@ -39,6 +39,7 @@ func (p *pass) start() result {
 		return p.startFailed(errors.Annotate(err, "starting the instance"))
 	}
 	p.memory.unsure = false
+	p.started = p.memory.attempts + 1
 	p.memory.started = &facade.InstanceInfo{
 		ID:         p.id,
 		InstanceID: string(started.InstanceID),

@@ -23,6 +23,9 @@ type tracked struct {
 	next     time.Time // when it is looked at again; zero for never by itself
 	reason   string    // why it is not settled
 	kept     []container.InstanceID
+
+	unsettled time.Time // since when it is not; zero if it is
+	cause     *Event    // of the next pass; nil when it is due by itself
 }
 
 // memory is what is remembered of a container from pass to pass. All of it can
@@ -83,6 +86,12 @@ func (t *tracked) plan(res result, now time.Time, config Config) {
 	}
 	t.outcome, t.reason, t.kept, t.attempts = outcome, reason, res.kept, m.attempts
 	t.next, m.failed = time.Time{}, noStep
+	switch {
+	case outcome == OutcomeSettled:
+		t.unsettled = time.Time{}
+	case t.unsettled.IsZero():
+		t.unsettled = now
+	}
 
 	switch outcome {
 	case OutcomeFailed, OutcomePanicked:
@@ -119,7 +128,8 @@ func (w *Worker) track(id string) *tracked {
 	defer w.mu.Unlock()
 	t, ok := w.containers[id]
 	if !ok {
-		t = &tracked{since: w.config.Clock.Now()}
+		now := w.config.Clock.Now()
+		t = &tracked{since: now, unsettled: now}
 		if _, ok := w.orphans[id]; ok {
 			t.memory.asked, t.memory.unsure = true, true
 		}
@@ -128,19 +138,38 @@ func (w *Worker) track(id string) *tracked {
 	return t
 }
 
-// begin takes note that a pass begins.
-func (w *Worker) begin(id string) *tracked {
-	t := w.track(id)
+// begin takes note that a pass begins, and tells what there is to tell of it.
+func (w *Worker) begin(item keyqueue.Item[string], now time.Time) (*tracked, PassStart) {
+	t := w.track(item.Key)
+	start := PassStart{
+		Container: item.Key, Type: w.config.Type,
+		Delay: item.Delay, QueueWait: now.Sub(item.Ready),
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.running = true
-	return t
+	start.Attempts = t.memory.failures
+	if t.cause != nil {
+		start.Event, t.cause = *t.cause, nil
+	}
+	return t, start
 }
 
-// dirty has the container looked at.
-func (w *Worker) dirty(lane keyqueue.Lane, id string) {
-	w.track(id)
+// dirty has the container looked at because of an event.
+func (w *Worker) dirty(lane keyqueue.Lane, id string, cause *Event) {
+	w.causedBy(id, cause)
 	w.queue.Add(lane, id)
+}
+
+// causedBy has the container's next pass name the event, unless it names an
+// earlier one.
+func (w *Worker) causedBy(id string, cause *Event) {
+	t := w.track(id)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.cause == nil {
+		t.cause = cause
+	}
 }
 
 // forget drops what is known of a container. That its instance may turn up yet,

@@ -20,14 +20,14 @@ type watcherState struct {
 // them. They are the catacomb's from then on, also when a later one cannot be
 // had.
 func (w *Worker) startWatchers(ctx context.Context) ([]func(context.Context) error, error) {
-	containers, err := start(ctx, w, "containers", func(ctx context.Context) (facade.StringsWatcher, error) {
+	containers, err := start(ctx, w, string(SourceContainers), func(ctx context.Context) (facade.StringsWatcher, error) {
 		return w.config.Facade.WatchContainers(ctx, w.config.MachineID, w.config.Type)
 	})
 	if err != nil {
 		return nil, err
 	}
 	follow := []func(context.Context) error{func(ctx context.Context) error {
-		return followWatcher(ctx, w, "containers", containers, func(ids []string, first bool) { w.heard(ctx, ids, first) })
+		return followWatcher(ctx, w, string(SourceContainers), containers, func(ids []string, first bool) { w.heard(ctx, ids, first) })
 	}}
 
 	source, ok := w.config.Facade.(facade.HarvestWatcher)
@@ -35,7 +35,7 @@ func (w *Worker) startWatchers(ctx context.Context) ([]func(context.Context) err
 		w.setHarvest(ctx, w.config.HarvestMode)
 		return follow, nil
 	}
-	changes, err := start(ctx, w, "harvest mode", source.WatchHarvestMode)
+	changes, err := start(ctx, w, string(SourceHarvestMode), source.WatchHarvestMode)
 	switch {
 	case errors.Is(err, errors.NotSupported):
 		w.setHarvest(ctx, w.config.HarvestMode)
@@ -45,7 +45,7 @@ func (w *Worker) startWatchers(ctx context.Context) ([]func(context.Context) err
 	}
 	changed := make(chan struct{}, 1)
 	return append(follow, func(ctx context.Context) error {
-		return followWatcher(ctx, w, "harvest mode", changes, func(struct{}, bool) {
+		return followWatcher(ctx, w, string(SourceHarvestMode), changes, func(struct{}, bool) {
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -143,8 +143,9 @@ func (w *Worker) heard(ctx context.Context, ids []string, baseline bool) {
 	if baseline {
 		lane = keyqueue.Background
 	}
+	event := w.event(SourceContainers, len(ids))
 	for _, id := range ids {
-		w.dirty(lane, id)
+		w.dirty(lane, id, event)
 	}
 	if baseline {
 		close(w.baseline)

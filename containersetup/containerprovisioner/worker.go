@@ -2,10 +2,10 @@ package containerprovisioner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/juju/errors"
@@ -32,6 +32,8 @@ type Worker struct {
 	// Set up before any pass runs.
 	batchers batchers
 	lister   *lister // set with mu held, for the report
+
+	events atomic.Uint64 // numbers them
 
 	mu         sync.Mutex // guards what follows
 	containers map[string]*tracked
@@ -86,6 +88,7 @@ func (w *Worker) Wait() error { return w.catacomb.Wait() }
 // loop owns every goroutine of the worker.
 func (w *Worker) loop() error {
 	ctx := w.catacomb.Context(context.Background())
+	defer w.attach()()
 	if err := w.makeBatchers(ctx); err != nil {
 		return err
 	}
@@ -138,29 +141,26 @@ func (w *Worker) serve(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		started := w.config.Clock.Now()
-		t := w.begin(item.Key)
-		res := w.runPass(ctx, item.Key, &t.memory)
+		began := w.config.Clock.Now()
+		t, start := w.begin(item, began)
+		passCtx, done := w.starting(ctx, start)
+		res := w.runPass(passCtx, item.Key, &t.memory)
+		duration := w.config.Clock.Now().Sub(began)
 		if w.isDying() {
 			// The pass was cut short: there is nothing to conclude.
+			done(passOf(start, OutcomeCancelled, result{}, duration))
 			w.queue.Done(item.Key)
 			return
 		}
-		duration := w.config.Clock.Now().Sub(started)
-		outcome, next := w.conclude(ctx, item.Key, t, res)
+		outcome, next := w.conclude(passCtx, item.Key, t, res)
 		// Before the key is given back, since then the next pass over the
 		// container may ask for a turn, which must not be taken for this one's;
 		// and before anybody hears that the pass is over.
 		w.turns.leave(item.Key, res.turn)
+		pass := passOf(start, outcome, res, duration)
+		done(pass)
 		// Before the next pass over this container can be told of.
-		w.measure(Pass{
-			Container: item.Key,
-			Outcome:   outcome,
-			Delay:     item.Delay,
-			QueueWait: started.Sub(item.Ready),
-			Duration:  duration,
-			Err:       res.err,
-		})
+		w.heardBy("PassDone", func() { w.config.Metrics.PassDone(pass) })
 		w.giveBack(item.Key, next)
 	}
 }
@@ -173,6 +173,9 @@ func (w *Worker) runPass(ctx context.Context, id string, m *memory) (res result)
 			res = w.panicked(ctx, id, r)
 			res.step = p.acting
 			res.attempt = p.acting == startInstance
+		}
+		if res.start = p.started; res.attempt {
+			res.start = m.attempts + 1
 		}
 	}()
 	return p.run()
@@ -191,16 +194,6 @@ func (w *Worker) panicked(ctx context.Context, id string, r any) result {
 			slog.String("error", err.Error()), slog.String("stack", string(debug.Stack())))
 	}
 	return result{outcome: OutcomePanicked, err: err}
-}
-
-// measure keeps a panic of the host's metrics from ending the agent.
-func (w *Worker) measure(pass Pass) {
-	defer func() {
-		if r := recover(); r != nil {
-			w.config.Logger.Error("metrics panicked", "container", pass.Container, "error", fmt.Sprint(r))
-		}
-	}()
-	w.config.Metrics.PassDone(pass)
 }
 
 // harvestMode returns the mode in force, empty while it is not known.
