@@ -197,3 +197,25 @@ func TestHeadingsBecomeAnchors(t *testing.T) {
 		t.Errorf("anchors: %v, want three", p.anchors())
 	}
 }
+
+func TestEveryPictureIsShown(t *testing.T) {
+	shown := map[string]bool{}
+	for _, p := range readPages(t) {
+		for _, l := range p.links() {
+			file, _ := destination(p, l.target)
+			shown[file] = true
+		}
+	}
+	drawn, err := pictures(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(drawn) == 0 {
+		t.Error("nothing is drawn")
+	}
+	for name := range drawn {
+		if !shown[name] {
+			t.Errorf("no page shows %s", name)
+		}
+	}
+}
