@@ -41,6 +41,8 @@ const (
 	// agentFlags: it needs a cluster or host of the user's own, so TestFlagsAreKnown
 	// looks at its flags only.
 	agentFlags proving = "flags"
+	// there: a target of make, which is too much for a test, and which is there.
+	there proving = "make -n"
 	// own: it needs a cluster or host of the user's own.
 	own proving = "by nobody"
 )
@@ -59,6 +61,10 @@ var proofs = map[string]proof{
 	"testbed/lxd-up --state /tmp/x":                                       {ci, "examples/agent/demo-lxd: testbed/lxd-up --state"},
 	"testbed/libvirt-up --state /tmp/x":                                   {ci, "examples/agent/demo-kvm: testbed/libvirt-up --state"},
 	"testbed/libvirt-guest":                                               {ci, "testbed/up: ./libvirt-guest"},
+
+	"make bench": {there, "takes many minutes"},
+	"go test ./provisioner -run '^$' -bench . -benchmem": {own, "takes minutes; the second of its kind runs"},
+	"go test ./provisioner -run 'Throughput|Settled' -v": {ran, "."},
 
 	"go mod tidy":                                                 {newModule, ""},
 	"go mod init example.com/agent":                               {newModule, ""},
@@ -186,6 +192,8 @@ func TestCIRunsWhatItIsSaidToRun(t *testing.T) {
 			} else if info, err := os.Stat(filepath.Join(root, first)); err != nil || info.Mode()&0o111 == 0 {
 				t.Errorf("%s: there is no such program: %v", text, err)
 			}
+		case there:
+			makes(t, strings.Fields(strings.TrimPrefix(text, "make "))...)
 		case own, agentFlags:
 			if p.detail == "" {
 				t.Errorf("%s: no reason is given", text)
