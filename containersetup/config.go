@@ -68,7 +68,8 @@ type Config struct {
 	// IsFatal tells which errors of the facade end the worker; by default
 	// those of the kind facade.ErrConnectionLost.
 	IsFatal func(error) bool
-	// Metrics hears of every phase; nil hears nothing.
+	// Metrics hears of every phase, and of what else it asks for by the
+	// optional interfaces; nil hears nothing.
 	Metrics Metrics
 }
 
@@ -148,26 +149,3 @@ func setDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
-
-// Metrics hears what the worker does. Its methods are called from several
-// goroutines at once and must not block.
-type Metrics interface {
-	// PhaseDone tells of one attempt at one phase of one type.
-	PhaseDone(PhaseAttempt)
-}
-
-// PhaseAttempt is one attempt at one phase, as [Metrics] hears of it.
-type PhaseAttempt struct {
-	Type  ContainerType
-	Phase Phase
-	// LockWait is for how long the machine lock was waited for.
-	LockWait time.Duration
-	// Duration is how long the attempt took, without LockWait.
-	Duration time.Duration
-	// Err is why it failed, or nil.
-	Err error
-}
-
-type noMetrics struct{}
-
-func (noMetrics) PhaseDone(PhaseAttempt) {}

@@ -24,6 +24,14 @@ const (
 	PhaseRefused Phase = "refused"
 )
 
+// Phases returns every phase that there is, in the order in which they come.
+func Phases() []Phase {
+	return []Phase{
+		PhaseIdle, PhaseSettings, PhaseInitialise, PhaseNetwork,
+		PhaseBroker, PhaseProvisioner, PhaseReady, PhaseRefused,
+	}
+}
+
 // progress is what is known of the preparation of a type.
 type progress struct {
 	wanted      bool // somebody asked for a container that is not gone

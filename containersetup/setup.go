@@ -29,6 +29,7 @@ type setup struct {
 	w        *Worker
 	t        ContainerType
 	backend  Backend
+	asked    Event // what first asked for the type
 	teller   *teller
 	wake     chan struct{}
 
@@ -36,6 +37,7 @@ type setup struct {
 	progress progress
 	settings facade.ContainerManagerConfig
 	broker   Broker
+	lockHold time.Duration   // of the attempt under way
 	present  map[string]bool // ids of containers that are there, of those asked for
 	waiting  map[string]bool // ids of those that wait for the type
 	unread   map[string]bool // ids of those that could not be read
@@ -57,9 +59,9 @@ type setupStatus struct {
 	waiting   int
 }
 
-func newSetup(w *Worker, t ContainerType, backend Backend) (*setup, error) {
+func newSetup(w *Worker, t ContainerType, backend Backend, asked Event) (*setup, error) {
 	s := &setup{
-		w: w, t: t, backend: backend,
+		w: w, t: t, backend: backend, asked: asked,
 		teller:    newTeller(w),
 		wake:      make(chan struct{}, 1),
 		present:   map[string]bool{},
@@ -142,9 +144,10 @@ func (s *setup) loop() error {
 
 // try tries a phase, and takes note of what came of it.
 func (s *setup) try(ctx context.Context, phase Phase, trying *attempts) {
-	tried := s.attempt(ctx, phase)
+	tried, done := s.attempt(ctx, phase, trying.n)
 	// Last: whoever hears of it may look at the report.
-	defer s.w.measure(tried)
+	defer s.w.heardBy("PhaseDone", func() { s.w.config.Metrics.PhaseDone(tried) })
+	defer done(tried)
 	err := tried.Err
 	if s.w.isDying() {
 		<-ctx.Done() // in a moment
@@ -312,16 +315,20 @@ func (s *setup) refuse(phase Phase, err error) {
 	s.w.logger(s.t).Warn("this machine cannot have such containers", "phase", string(phase), "error", err.Error())
 }
 
-// attempt tries a phase once.
-func (s *setup) attempt(ctx context.Context, phase Phase) PhaseAttempt {
+// attempt tries a phase once. It returns what came of it, and whom to tell.
+func (s *setup) attempt(ctx context.Context, phase Phase, failed int) (PhaseAttempt, func(PhaseAttempt)) {
+	ctx, done := s.w.starting(ctx, PhaseStart{Type: s.t, Phase: phase, Attempts: failed, Event: s.asked})
 	started := s.w.config.Clock.Now()
 	waited := s.lockWait()
+	s.lockHold = 0
 	err := s.do(ctx, phase)
 	lock := s.lockWait() - waited
 	return PhaseAttempt{
-		Type: s.t, Phase: phase, LockWait: lock,
-		Duration: s.w.config.Clock.Now().Sub(started) - lock, Err: err,
-	}
+		Type: s.t, Phase: phase, Attempts: failed,
+		LockWait: lock, LockHold: s.lockHold,
+		Duration: s.w.config.Clock.Now().Sub(started) - lock,
+		Event:    s.asked, Err: err,
+	}, done
 }
 
 func (s *setup) do(ctx context.Context, phase Phase) (err error) {
@@ -373,7 +380,11 @@ func (s *setup) initialise(ctx context.Context) error {
 	if err != nil {
 		return errors.Annotate(err, "waiting for the machine lock")
 	}
-	defer release()
+	held := s.w.config.Clock.Now()
+	defer func() {
+		release()
+		s.lockHold = s.w.config.Clock.Now().Sub(held)
+	}()
 	return s.w.within(ctx, s.w.config.InitialiseTimeout, initialiser.Initialise)
 }
 
@@ -511,34 +522,6 @@ func (s *setup) startProvisioner(ctx context.Context) error {
 		Clock:     config.Clock,
 		Logger:    s.w.logger(s.t),
 		IsFatal:   config.IsFatal,
+		Metrics:   s.w.containerMetrics(s.t),
 	})
-}
-
-// report describes the type for people.
-func (s *setup) report(now time.Time) map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]any{
-		"phase": string(s.status.phase),
-		"since": s.status.since.UTC().Format(time.RFC3339),
-	}
-	if s.status.waiting > 0 {
-		out["waiting"] = s.status.waiting
-	}
-	if s.status.attempts > 0 {
-		out["attempts"] = s.status.attempts
-	}
-	if s.status.lastError != "" {
-		out["error"] = s.status.lastError
-	}
-	if !s.status.next.IsZero() {
-		out["next"] = s.status.next.UTC().Format(time.RFC3339)
-	}
-	if wait := s.status.lockWait; wait > 0 || !s.status.lockSince.IsZero() {
-		if !s.status.lockSince.IsZero() {
-			wait += now.Sub(s.status.lockSince)
-		}
-		out["lock-wait"] = wait.Round(time.Millisecond).String()
-	}
-	return out
 }

@@ -36,6 +36,8 @@ type Worker struct {
 	runner   *worker.Runner
 	prepared chan ContainerType // types whose provisioner was started
 
+	events atomic.Uint64 // numbers them
+
 	mu        sync.Mutex // guards what follows
 	supported []ContainerType
 	learned   bool // what is supported
@@ -101,6 +103,7 @@ func (w *Worker) loop() error {
 	// Cancelled before the teller is waited for, also on the way out of a
 	// panic of the facade's, which kills the catacomb only after that.
 	ctx, cancel := context.WithCancel(w.catacomb.Context(context.Background()))
+	defer w.attach()()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -276,6 +279,7 @@ func (w *Worker) isPrepared(t ContainerType) bool {
 
 // asked routes containers to their types. It does nothing that could take time.
 func (w *Worker) asked(ids []string) error {
+	event := w.event(len(ids))
 	byType := map[ContainerType][]string{}
 	for _, s := range ids {
 		id, err := container.ParseID(s)
@@ -290,7 +294,7 @@ func (w *Worker) asked(ids []string) error {
 		}
 	}
 	for t, ids := range byType {
-		if err := w.askedFor(t, ids); err != nil {
+		if err := w.askedFor(t, ids, event); err != nil {
 			return err
 		}
 	}
@@ -301,7 +305,7 @@ func (w *Worker) asked(ids []string) error {
 }
 
 // askedFor hands the containers of one type to whoever prepares it.
-func (w *Worker) askedFor(t ContainerType, ids []string) error {
+func (w *Worker) askedFor(t ContainerType, ids []string, event Event) error {
 	w.mu.Lock()
 	s, done := w.setups[t], w.done[t]
 	w.mu.Unlock()
@@ -315,7 +319,7 @@ func (w *Worker) askedFor(t ContainerType, ids []string) error {
 			return nil
 		}
 		var err error
-		if s, err = newSetup(w, t, backend); err != nil {
+		if s, err = newSetup(w, t, backend, event); err != nil {
 			return errors.Trace(err)
 		}
 		if err := w.catacomb.Add(s); err != nil {
@@ -469,16 +473,6 @@ func (k *kept) Report() map[string]any {
 
 func (w *Worker) logger(t ContainerType) *slog.Logger {
 	return w.config.Logger.With("type", string(t))
-}
-
-// measure keeps a panic of the host's metrics from ending the agent.
-func (w *Worker) measure(attempt PhaseAttempt) {
-	defer func() {
-		if r := recover(); r != nil {
-			w.config.Logger.Error("metrics panicked", "error", fmt.Sprint(r))
-		}
-	}()
-	w.config.Metrics.PhaseDone(attempt)
 }
 
 // Report describes the worker for people, as plain maps, lists and strings:
