@@ -7,8 +7,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,8 +22,7 @@ const codeMarker = "code: "
 // refresh returns the page with its generated code as it should be.
 func refresh(root string, p page) ([]byte, error) {
 	lines := p.lines
-	for i := len(p.blocks) - 1; i >= 0; i-- { // from the end, so that numbers stay
-		b := p.blocks[i]
+	for _, b := range slices.Backward(p.blocks) { // so that the numbers of lines stay
 		what, ok := strings.CutPrefix(b.marker, codeMarker)
 		if !ok {
 			continue
@@ -108,9 +109,7 @@ func generatedFiles(root string) (map[string][]byte, error) {
 		}
 	}
 	drawn, err := pictures(root)
-	for name, data := range drawn {
-		out[name] = data
-	}
+	maps.Copy(out, drawn)
 	return out, err
 }
 
