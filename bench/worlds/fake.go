@@ -64,6 +64,9 @@ func (f *Fake) Session(faults *fakes.Faults) contenders.World {
 	return w
 }
 
+// Clock is where its time comes from.
+func (f *Fake) Clock() clock.Clock { return clock.WallClock }
+
 // Befall has the effect befall each call of the method for the application,
 // besides the latency.
 func (f *Fake) Befall(method, app string, e fakes.Effect) {
@@ -81,6 +84,9 @@ func (f *Fake) Add(apps ...string) <-chan struct{} {
 		f.awaited[app] = true
 	}
 	complete := f.complete
+	if len(apps) == 0 {
+		close(complete)
+	}
 	f.mu.Unlock()
 	for _, app := range apps {
 		f.Controller.AddApplication(app, fakes.App{})

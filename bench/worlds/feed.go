@@ -31,6 +31,15 @@ func (f *feed) Wait() error {
 	return nil
 }
 
+func (f *feed) ended() bool {
+	select {
+	case <-f.dead:
+		return true
+	default:
+		return false
+	}
+}
+
 func (f *feed) send(names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

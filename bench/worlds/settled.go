@@ -2,6 +2,7 @@ package worlds
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +101,13 @@ func (s *Settled) World() contenders.World {
 	return contenders.World{Facade: settledFacade{s}, Manager: settledManager{s}, Agent: s.agent, ModelUUID: fakes.ModelUUID}
 }
 
+// Release lets go of the watchers handed out.
+func (s *Settled) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.feeds = nil
+}
+
 // Send tells every watcher that the applications named have changed.
 func (s *Settled) Send(names ...string) {
 	s.mu.Lock()
@@ -111,6 +119,16 @@ func (s *Settled) Send(names ...string) {
 
 // Passes returns how often an operator was ensured, which a pass does last.
 func (s *Settled) Passes() int64 { return s.passes.Load() }
+
+// Pass counts one, for what does nothing else.
+func (s *Settled) Pass() {
+	s.passes.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiters) > 0 {
+		s.tell()
+	}
+}
 
 // Writes returns how often an operator would have been changed. None should
 // be.
@@ -181,7 +199,7 @@ func (f settledFacade) WatchApplications(context.Context) (facade.StringsWatcher
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	watcher := newFeed(f.s.names)
-	f.s.feeds = []*feed{watcher}
+	f.s.feeds = append(slices.DeleteFunc(f.s.feeds, (*feed).ended), watcher)
 	return watcher, nil
 }
 
@@ -232,12 +250,7 @@ func (m settledManager) EnsureOperator(ctx context.Context, app, _ string, cfg *
 	if !op.Config.AgentConf.Equal(cfg.AgentConf) || !op.Config.OperatorInfo.Equal(cfg.OperatorInfo) {
 		m.s.writes.Add(1)
 	}
-	m.s.passes.Add(1)
-	m.s.mu.Lock()
-	defer m.s.mu.Unlock()
-	if len(m.s.waiters) > 0 {
-		m.s.tell()
-	}
+	m.s.Pass()
 	return nil
 }
 
