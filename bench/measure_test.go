@@ -339,7 +339,6 @@ func memory(tb testing.TB, c contenders.Contender, s *worlds.Settled) size {
 	with, goroutines := liveMemory(), runtime.NumGoroutine()
 	stop(tb, running)
 	checkUnchanged(tb, s)
-	running = nil
 	s.Release()
 	for range 10 {
 		// Goroutines that only have to return are still counted.

@@ -67,6 +67,18 @@ func (r *Report) Find(id string) (Figure, error) {
 	return r.Figures[i], nil
 }
 
+// Replace puts the figures in the place of those of the same IDs, or at the end.
+func (r *Report) Replace(figs []Figure) {
+	for _, f := range figs {
+		i := slices.IndexFunc(r.Figures, func(old Figure) bool { return old.ID == f.ID })
+		if i < 0 {
+			r.Figures = append(r.Figures, f)
+			continue
+		}
+		r.Figures[i] = f
+	}
+}
+
 // Read reads a report from a file.
 func Read(path string) (*Report, error) {
 	data, err := os.ReadFile(path)
