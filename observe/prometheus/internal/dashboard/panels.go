@@ -103,7 +103,7 @@ func containerCharts() []panel {
 			q(age("max by (worker)", "sutler_machine_lock_hold_start_timestamp_seconds"), "{{worker}}, now")),
 		lines("Who wants the lock", 8, "short", "",
 			q("sum by (worker) (sutler_machine_lock_waiting{$F})", "{{worker}}"),
-			q("sum by (worker) (increase(sutler_machine_lock_failures_total{$F}[$__rate_interval])) > 0", "{{worker}}, in vain")),
+			q("sum by (worker) (increase(sutler_machine_lock_failures_total{$F}[$__rate_interval]))", "{{worker}}, in vain")),
 
 		lines("Attempts to start, in 5 minutes", 8, "short", "",
 			q("sum by (type, result) (increase(sutler_container_start_attempts_total{$F}[5m]))", "{{type}} {{result}}")),
@@ -120,7 +120,7 @@ func containerCharts() []panel {
 			q(age("max by (type)", "sutler_container_oldest_queued_timestamp_seconds"), "{{type}}, first in the queue")),
 		lines("Retries, and calls that failed", 8, "ops", "",
 			q("sum by (type) (rate(sutler_container_retries_total{$F}[$__rate_interval]))", "{{type}} retries"),
-			q("sum by (call) (rate(sutler_container_batch_failures_total{$F}[$__rate_interval])) > 0", "{{call}} failed")),
+			q("sum by (call) (rate(sutler_container_batch_failures_total{$F}[$__rate_interval]))", "{{call}} failed")),
 
 		lines("Containers a call", 8, "short", "How many containers one call was for, on average.",
 			q(mean("call", "sutler_container_batch_containers"), "{{call}}")),
