@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/juju/clock v1.1.1
 	github.com/juju/errors v1.0.0
+	github.com/juju/retry v1.0.1
 	github.com/juju/worker/v3 v3.5.0
 	github.com/sutler-dev/sutler v0.0.0
 	k8s.io/client-go v0.37.2
@@ -38,7 +39,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/juju/collections v0.0.0-20220203020748-febd7cad8a7a // indirect
-	github.com/juju/retry v1.0.1 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect

@@ -38,8 +38,8 @@ type Line struct {
 const (
 	width, height            = 760, 440
 	left, right, top, bottom = 84, 250, 48, 60
-	markerSize               = 5
-	legendLine               = 26
+	markerSize, markerGrowth = 4.5, 1.2
+	legendLine               = 44
 )
 
 // colors are those of Okabe and Ito, which people who see colours differently
@@ -114,7 +114,7 @@ func (d *drawing) head() {
 		width, height, width, height, html.EscapeString(d.chart.Title))
 	d.printf("<style>\n")
 	d.printf("text { font: 13px system-ui, 'DejaVu Sans', sans-serif; fill: #1f2328 }\n")
-	d.printf(".title { font-size: 15px; font-weight: 600 }\n.ground { fill: #ffffff }\n")
+	d.printf(".title { font-size: 15px; font-weight: 600 }\n.end { font-size: 11.5px; opacity: 0.75 }\n.ground { fill: #ffffff }\n")
 	d.printf(".grid { stroke: #d8dee4; stroke-width: 1 }\n.fine { stroke: #eef1f4; stroke-width: 1 }\n.axis { stroke: #656d76; stroke-width: 1 }\n")
 	d.printf(".line { fill: none; stroke-width: 2.2 }\n")
 	for i, color := range light {
@@ -182,19 +182,22 @@ func dash(i int) string {
 	return fmt.Sprintf(` stroke-dasharray="%s"`, dash)
 }
 
-// marker draws the shape of that line.
+// marker draws the shape of that line. Each is a little larger than the ones
+// that are drawn on top of it, so that where lines coincide all of them are seen.
 func (d *drawing) marker(i int, x, y float64) {
-	const s = markerSize
+	s := markerSize + markerGrowth*float64(i)
 	switch i % 6 {
 	case 0:
-		d.printf(`<circle class="m%d" cx="%.1f" cy="%.1f" r="%d"/>`+"\n", i, x, y, s)
+		d.printf(`<circle class="m%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", i, x, y, s)
 	case 1:
-		d.printf(`<rect class="m%d" x="%.1f" y="%.1f" width="%d" height="%d"/>`+"\n", i, x-s, y-s, 2*s, 2*s)
+		d.printf(`<rect class="m%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", i, x-s+1, y-s+1, 2*s-2, 2*s-2)
 	case 2:
+		y -= (s - 1) / 3 // its middle is where the value is
 		d.printf(`<polygon class="m%d" points="%.1f,%.1f %.1f,%.1f %.1f,%.1f"/>`+"\n", i, x, y-s-1, x+s+1, y+s, x-s-1, y+s)
 	case 3:
-		d.printf(`<polygon class="m%d" points="%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f"/>`+"\n", i, x, y-s-2, x+s+2, y, x, y+s+2, x-s-2, y)
+		d.printf(`<polygon class="m%d" points="%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f"/>`+"\n", i, x, y-s, x+s, y, x, y+s, x-s, y)
 	case 4:
+		y += (s - 1) / 3
 		d.printf(`<polygon class="m%d" points="%.1f,%.1f %.1f,%.1f %.1f,%.1f"/>`+"\n", i, x, y+s+1, x+s+1, y-s, x-s-1, y-s)
 	default:
 		d.printf(`<path class="s%d" stroke-width="3" d="M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1f"/>`+"\n", i, x-s, y-s, x+s, y+s, x-s, y+s, x+s, y-s)
@@ -202,7 +205,7 @@ func (d *drawing) marker(i int, x, y float64) {
 }
 
 // legend names the lines in the order in which they end, the highest first, so
-// that names stand near their lines.
+// that names stand near their lines, and says what they end at.
 func (d *drawing) legend() {
 	order := make([]int, len(d.chart.Lines))
 	for i := range order {
@@ -229,6 +232,10 @@ func (d *drawing) legend() {
 		d.printf(`<line class="line s%d"%s x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", i, dash(i), x, x+32, y, y)
 		d.marker(i, x+16, y)
 		d.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", x+40, y+4.5, html.EscapeString(d.chart.Lines[i].Name))
+		if len(d.chart.Points) > 0 && last(i) > 0 {
+			d.printf(`<text class="end" x="%.1f" y="%.1f">%s at %s</text>`+"\n", x+40, y+20,
+				html.EscapeString(d.chart.Format(last(i))), Thousands(d.chart.Points[len(d.chart.Points)-1]))
+		}
 	}
 }
 

@@ -141,6 +141,10 @@ func (c *child) loop() error {
 			return c.catacomb.ErrDying()
 		case c.parent.semaphore <- struct{}{}:
 		}
+		select {
+		case <-c.changed: // meanwhile: this pass sees it
+		default:
+		}
 		result, err := c.pass(ctx)
 		switch {
 		case err != nil:

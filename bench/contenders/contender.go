@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/juju/errors"
+	"github.com/juju/retry"
 	"github.com/juju/worker/v3"
 
 	"github.com/sutler-dev/sutler/facade"
@@ -87,9 +88,10 @@ func All() []Contender {
 	}
 }
 
-// backoff is the delay after the given number of failures in a row, from 1.
+// backoff is the delay after the given number of failures in a row, from 1: what
+// sutler has, with its jitter.
 func backoff(failures int) time.Duration {
-	return min(minBackoff<<min(failures-1, 20), maxBackoff)
+	return retry.ExpBackoff(minBackoff, maxBackoff, 2, true)(0, failures-1)
 }
 
 // ready is the timer's channel of a delay; none of what is never due.

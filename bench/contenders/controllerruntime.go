@@ -2,6 +2,7 @@ package contenders
 
 import (
 	"context"
+	"time"
 
 	"github.com/juju/errors"
 	"github.com/juju/worker/v3"
@@ -19,7 +20,8 @@ import (
 // ControllerRuntime is a reconciler on sigs.k8s.io/controller-runtime.
 type ControllerRuntime struct {
 	// Tuned has as many workers as the world says, not one; a back-off from
-	// a second to two minutes, not from 5 ms to 1,000 s; and puts what is
+	// a second to two minutes with jitter, not from 5 ms to 1,000 s
+	// without; and puts what is
 	// repeated behind what is new. Its priority queue is the default.
 	Tuned bool
 }
@@ -56,7 +58,7 @@ func (c ControllerRuntime) StartReconciler(w World, do func(context.Context, str
 	if c.Tuned {
 		retryPriority = new(handler.LowPriority)
 		options.MaxConcurrentReconciles = w.Workers
-		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff)
+		options.RateLimiter = jittered{workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff)}
 	}
 	options.Reconciler = reconcile.TypedFunc[string](func(ctx context.Context, app string) (reconcile.Result, error) {
 		result, err := do(ctx, app)
@@ -69,6 +71,18 @@ func (c ControllerRuntime) StartReconciler(w World, do func(context.Context, str
 	running := &controllerRuntime{facade: w.Facade, controller: ctrl}
 	err = catacomb.Invoke(catacomb.Plan{Site: &running.catacomb, Work: running.run})
 	return running, errors.Trace(err)
+}
+
+// jittered is a rate limiter that counts as the one in it does, and has a jitter
+// in its delays. Without, all that failed in one moment fail in one moment again.
+type jittered struct {
+	workqueue.TypedRateLimiter[string]
+}
+
+// When is part of workqueue.TypedRateLimiter.
+func (j jittered) When(app string) time.Duration {
+	j.TypedRateLimiter.When(app) // counts
+	return backoff(j.NumRequeues(app))
 }
 
 // controllerRuntime makes a worker of a controller.

@@ -192,29 +192,26 @@ const contenders = 5
 // by hand.
 func (r *Report) losses() string {
 	var out strings.Builder
-	out.WriteString("| what | at | sutler | better is | by |\n|---|---:|---:|---|---:|\n")
+	out.WriteString("| what | worse than | at | there |\n|---|---|---|---|\n")
 	for _, f := range r.Figures {
-		for p, point := range f.Points {
-			own := f.Lines[0].Values[p]
-			var better []string
-			best := 0.0
-			for _, line := range f.Lines[1:min(len(f.Lines), contenders)] {
+		for _, line := range f.Lines[1:min(len(f.Lines), contenders)] {
+			var at []string
+			worst, where := 1.0, 0
+			for p, own := range f.Lines[0].Values {
 				v := line.Values[p]
-				if v*f.tolerance() < own {
-					better = append(better, line.Name+" "+Format(v, f.Unit))
-					if v > 0 {
-						best = max(best, own/v)
-					}
+				if v <= 0 || v*f.tolerance() >= own {
+					continue
+				}
+				at = append(at, chart.Thousands(f.Points[p]))
+				if own/v > worst {
+					worst, where = own/v, p
 				}
 			}
-			if len(better) == 0 {
+			if len(at) == 0 {
 				continue
 			}
-			by := ""
-			if best > 0 {
-				by = "up to " + ratio(best, 1)
-			}
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", f.Title, chart.Thousands(point), Format(own, f.Unit), strings.Join(better, "; "), by)
+			fmt.Fprintf(&out, "| %s | %s | %s %s | %s, not %s: %s |\n", f.Title, line.Name, strings.Join(at, "; "), f.X,
+				Format(f.Lines[0].Values[where], f.Unit), Format(line.Values[where], f.Unit), ratio(worst, 1))
 		}
 	}
 	return out.String()
