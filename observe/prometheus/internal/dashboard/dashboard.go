@@ -90,8 +90,26 @@ type Target struct {
 
 // FieldConfig says how values are shown.
 type FieldConfig struct {
-	Defaults  Defaults `json:"defaults"`
-	Overrides []any    `json:"overrides"`
+	Defaults  Defaults   `json:"defaults"`
+	Overrides []Override `json:"overrides"`
+}
+
+// Override is what holds for some series of a panel.
+type Override struct {
+	Matcher    Matcher    `json:"matcher"`
+	Properties []Property `json:"properties"`
+}
+
+// Matcher says for which.
+type Matcher struct {
+	ID      string `json:"id"`
+	Options string `json:"options"`
+}
+
+// Property is what holds.
+type Property struct {
+	ID    string `json:"id"`
+	Value Color  `json:"value"`
 }
 
 // Defaults hold for all series of a panel.
@@ -107,7 +125,8 @@ type Defaults struct {
 
 // Color is how series get their colours.
 type Color struct {
-	Mode string `json:"mode"`
+	Mode  string `json:"mode"`
+	Fixed string `json:"fixedColor,omitempty"`
 }
 
 // Custom is what time series and timelines are drawn with.

@@ -26,10 +26,10 @@ func operatorStats() []panel {
 
 func operatorCharts() []panel {
 	return []panel{
-		stacked("Applications by state", 12, "short", "",
-			q("sum by (state) (sutler_operator_applications{$F})", "{{state}}")),
-		stacked("Looks by outcome", 12, "ops", "Looks at one application, a second.",
-			q("sum by (outcome) (rate(sutler_operator_passes_total{$F}[$__rate_interval]))", "{{outcome}}")),
+		coloured(stacked("Applications by state", 12, "short", "",
+			q("sum by (state) (sutler_operator_applications{$F})", "{{state}}"))),
+		coloured(stacked("Looks by outcome", 12, "ops", "Looks at one application, a second.",
+			q("sum by (outcome) (rate(sutler_operator_passes_total{$F}[$__rate_interval]))", "{{outcome}}"))),
 
 		lines("Time of a look", 8, "s", "Without waiting for it to begin.",
 			q(quantile("0.5", "", "sutler_operator_pass_duration_seconds"), "median"),
@@ -82,8 +82,8 @@ func containerCharts() []panel {
 	return []panel{
 		timeline("Preparation of the machine", 12, "The phase of each type of container, as long as it lasts.",
 			q("max by (type, phase) (sutler_container_setup_phase{$F}) > 0", "{{type}} {{phase}}")),
-		stacked("Containers by state", 12, "short", "",
-			q("sum by (type, state) (sutler_container_containers{$F}) > 0", "{{type}} {{state}}")),
+		coloured(stacked("Containers by state", 12, "short", "",
+			q("sum by (state) (sutler_container_containers{$F})", "{{state}}"))),
 
 		lines("Attempts at a phase, in 5 minutes", 8, "short", "",
 			q("sum by (type, phase, result) (increase(sutler_container_setup_attempts_total{$F}[5m])) > 0", "{{type}} {{phase}} {{result}}")),
@@ -112,8 +112,8 @@ func containerCharts() []panel {
 		lines("Instances", 8, "short", "At the last listing.",
 			q("sum by (type, state) (sutler_container_instances{$F})", "{{type}} {{state}}")),
 
-		stacked("Looks by outcome", 8, "ops", "",
-			q("sum by (outcome) (rate(sutler_container_passes_total{$F}[$__rate_interval]))", "{{outcome}}")),
+		coloured(stacked("Looks by outcome", 8, "ops", "Looks at one container, a second.",
+			q("sum by (outcome) (rate(sutler_container_passes_total{$F}[$__rate_interval]))", "{{outcome}}"))),
 		lines("Time of a look", 8, "s", "Including the start of an instance; and for how long one was due.",
 			q(quantile("0.99", "type", "sutler_container_pass_duration_seconds"), "{{type}}, 99th percentile"),
 			q(quantile("0.99", "type", "sutler_container_queue_wait_seconds"), "{{type}}, waits"),

@@ -76,7 +76,7 @@ func stat(title string, width int, unit, description string, d Defaults, targets
 	}
 	return panel{width: width, height: 4, Panel: Panel{
 		Type: "stat", Title: title, Description: description, Targets: targets,
-		Field: &FieldConfig{Defaults: d, Overrides: []any{}},
+		Field: &FieldConfig{Defaults: d, Overrides: []Override{}},
 		Options: &Options{
 			ColorMode: "value", GraphMode: "none",
 			ReduceOptions: &ReduceOptions{Calcs: []string{"lastNotNull"}},
@@ -87,6 +87,21 @@ func stat(title string, width int, unit, description string, d Defaults, targets
 // lines are time series.
 func lines(title string, width int, unit, description string, targets ...Target) panel {
 	return chart(title, width, unit, description, &Custom{LineWidth: 1, ShowPoints: "never"}, targets)
+}
+
+// coloured gives states and outcomes the colours that they have everywhere.
+func coloured(p panel) panel {
+	for _, c := range []struct{ name, colour string }{
+		{"settled", "#56a64b"}, {"failed", "#e02f44"}, {"stuck", "#8f3bb8"}, {"error", "#7a1420"},
+		{"given up", "#7a1420"}, {"permanent", "#c15c17"}, {"panicked", "#ff0080"}, {"waiting", "#f2cc0c"},
+		{"running", "#3274d9"}, {"queued", "#8ab8ff"}, {"forgotten", "#808a90"},
+	} {
+		p.Field.Overrides = append(p.Field.Overrides, Override{
+			Matcher:    Matcher{ID: "byName", Options: c.name},
+			Properties: []Property{{ID: "color", Value: Color{Mode: "fixed", Fixed: c.colour}}},
+		})
+	}
+	return p
 }
 
 // stacked are time series that add up.
@@ -101,7 +116,7 @@ func chart(title string, width int, unit, description string, custom *Custom, ta
 		Type: "timeseries", Title: title, Description: description, Targets: targets,
 		Field: &FieldConfig{
 			Defaults:  Defaults{Unit: unit, Color: Color{Mode: "palette-classic"}, Custom: custom},
-			Overrides: []any{},
+			Overrides: []Override{},
 		},
 		Options: &Options{
 			Legend:  &Legend{DisplayMode: "list", Placement: "bottom", ShowLegend: true, Calcs: []string{}},
@@ -117,7 +132,7 @@ func timeline(title string, width int, description string, targets ...Target) pa
 		Type: "state-timeline", Title: title, Description: description, Targets: targets,
 		Field: &FieldConfig{
 			Defaults:  Defaults{Color: Color{Mode: "palette-classic"}, Custom: &Custom{FillOpacity: 70}},
-			Overrides: []any{},
+			Overrides: []Override{},
 		},
 		Options: &Options{
 			Legend:  &Legend{DisplayMode: "list", Placement: "bottom", Calcs: []string{}},

@@ -131,6 +131,16 @@ func palette(i int) string {
 	return colours[i%len(colours)]
 }
 
+// colour is that of a line.
+func (c chart) colour(i int) string {
+	for _, o := range c.panel.Field.Overrides {
+		if o.Matcher.ID == "byName" && o.Matcher.Options == c.lines[i].Name {
+			return o.Properties[0].Value.Fixed
+		}
+	}
+	return palette(i)
+}
+
 // legend names the lines, in as many lines of text as they need.
 func (c chart) legend(out *strings.Builder) (lines int) {
 	width, lines := 0, 1
@@ -141,7 +151,7 @@ func (c chart) legend(out *strings.Builder) (lines int) {
 			width = w
 			lines++
 		}
-		fmt.Fprintf(&spans, `<span><i style="background:%s"></i>%s</span> `, palette(i), html.EscapeString(l.Name))
+		fmt.Fprintf(&spans, `<span><i style="background:%s"></i>%s</span> `, c.colour(i), html.EscapeString(l.Name))
 	}
 	fmt.Fprintf(out, `<div class=legend style="height:%dpx">%s</div>`, lines*legendLine, spans.String())
 	return lines
@@ -212,9 +222,9 @@ func (c chart) series(out *strings.Builder) {
 			}
 			if stacked {
 				fmt.Fprintf(svg, `<path d="%sL%.1f %.1fL%.1f %.1fZ" fill="%s" fill-opacity="1"/>`, path.String(),
-					c.x(run[len(run)-1].Time, w), y(0), c.x(run[0].Time, w), y(0), tint(palette(i)))
+					c.x(run[len(run)-1].Time, w), y(0), c.x(run[0].Time, w), y(0), tint(c.colour(i)))
 			}
-			fmt.Fprintf(svg, `<path d="%s" fill="none" stroke="%s" stroke-width="1.4"/>`, path.String(), palette(i))
+			fmt.Fprintf(svg, `<path d="%s" fill="none" stroke="%s" stroke-width="1.4"/>`, path.String(), c.colour(i))
 		}
 	}
 	svg.WriteString("</g></svg>")
@@ -244,7 +254,7 @@ func (c chart) timeline(out *strings.Builder) {
 			x := c.x(run[0].Time, w)
 			end := c.x(run[len(run)-1].Time, w)
 			fmt.Fprintf(svg, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2" fill="%s"/>`,
-				x, top+1.5, max(end-x, 3), lane-3, tint(palette(i)))
+				x, top+1.5, max(end-x, 3), lane-3, tint(c.colour(i)))
 			anchor, at := "start", max(x, 0)+5
 			if x > w*0.8 {
 				anchor, at = "end", x-5

@@ -93,7 +93,7 @@ func newWorld() *world {
 	// in the others.
 	calls.OnCall(func(c fakes.Call) fakes.Effect { return fakes.Effect{Delay: latency(c)} })
 	hostCalls.OnCall(func(c fakes.Call) fakes.Effect { return fakes.Effect{Delay: latency(c)} })
-	w.machine.SetSupported(containersetup.LXD, containersetup.KVM, "podman")
+	w.machine.SetSupported(containersetup.LXD, containersetup.KVM)
 	w.host.SetInitialiseTime(4 * time.Minute)
 	w.host.SetStartTime(75 * time.Second)
 	for i := range 60 {
@@ -212,6 +212,14 @@ func plot() []event {
 		{43 * time.Minute, add("0/lxd/10", "0/lxd/11")},
 		{45 * time.Minute, func(w *world) { w.outage(nil) }},
 		{50 * time.Minute, func(w *world) { w.host.Halt("0/lxd/2") }},
+		{52 * time.Minute, func(w *world) { // two more that cannot be had, until the end
+			for _, name := range []string{"crooked", "lame"} {
+				w.calls.Add(fakes.Rule{
+					Method: "EnsureOperator", Key: name, Times: fakes.Always, Effect: fakes.Effect{Err: errors.New("image not found")},
+				})
+				w.controller.AddApplication(name, fakes.App{})
+			}
+		}},
 	}
 }
 
