@@ -94,10 +94,10 @@ func New(config Config) (*Metrics, error) {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &families{namespace: config.Namespace, constant: config.ConstLabels}
-	containers := newContainers(f, config)
+	operators, containers := newOperators(f, config), newContainers(f, config)
 	m := &Metrics{
 		families:   f,
-		operators:  newOperators(f, config),
+		operators:  operators,
 		containers: containers,
 		setup:      newSetup(f, containers, config),
 		lock:       newLock(f),
