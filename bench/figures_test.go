@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/sutler-dev/sutler/bench/chart"
 	"github.com/sutler-dev/sutler/bench/contenders"
 	"github.com/sutler-dev/sutler/bench/figures"
 	"github.com/sutler-dev/sutler/bench/worlds"
@@ -38,7 +39,7 @@ func full() sizes {
 	return sizes{
 		settle: []int{100, 1000, 10_000}, stuck: []int{0, 1, 16, 100}, passes: []int{1000, 10_000}, memory: []int{1000, 10_000, 100_000},
 		storm: []int{1000, 10_000, 100_000}, kill: []int{100, 1000, 10_000},
-		healthy: 20, rounds: 10, stormApps: 1000, repeat: 5,
+		healthy: 20, rounds: 10, stormApps: 1000, repeat: 15,
 	}
 }
 
@@ -106,7 +107,7 @@ func (r *run) everything() {
 		figures.Figure{ID: "hanging-worst", Title: "A healthy application beside hanging ones: all are ready within", X: "applications whose calls hang", Y: "virtual seconds", Unit: "s", Exact: true})
 	r.measure(z.stuck, func(c contenders.Contender, n int) []float64 {
 		return []float64{startBesideHanging(r.tb, c, n)}
-	}, figures.Figure{ID: "hanging-start", Title: "The same when all are there at the start, the healthy one last", X: "applications whose calls hang", Y: "virtual seconds", Unit: "s", Exact: true})
+	}, figures.Figure{ID: "hanging-start", Title: "A healthy application that comes last beside hanging ones, all from the start", X: "applications whose calls hang", Y: "virtual seconds", Unit: "s", Exact: true})
 	r.measure(z.stuck, func(c contenders.Contender, n int) []float64 {
 		return []float64{besideTerminating(r.tb, c, n)}
 	}, figures.Figure{ID: "terminating", Title: "A healthy application beside operators that take 3 minutes to terminate", X: "operators that terminate", Y: "virtual seconds", Unit: "s", Exact: true})
@@ -118,29 +119,29 @@ func (r *run) everything() {
 		return []float64{m.bytes, m.bytes / float64(n), m.goroutines}
 	},
 		figures.Figure{ID: "memory", Title: "Live heap and stacks for settled applications", X: applications, Y: "bytes", Unit: "B"},
-		figures.Figure{ID: "memory-each", Title: "The same for each application", X: applications, Y: "bytes", Unit: "B"},
+		figures.Figure{ID: "memory-each", Title: "Live heap and stacks for each settled application", X: applications, Y: "bytes", Unit: "B"},
 		figures.Figure{ID: "goroutines", Title: "Goroutines for settled applications", X: applications, Y: "goroutines"})
 
-	events := fmt.Sprintf("events over %d settled applications", z.stormApps)
+	events := "events over " + chart.Thousands(float64(z.stormApps)) + " settled applications"
 	r.measure(z.storm, func(c contenders.Contender, n int) []float64 {
 		passes, after := storm(r.tb, c, z.stormApps, n)
 		return []float64{passes, after}
 	},
 		figures.Figure{ID: "storm-passes", Title: "Passes that a storm of ten seconds causes", X: events, Y: "passes", Exact: true},
-		figures.Figure{ID: "storm-after", Title: "How long it goes on after the last event", X: events, Y: "virtual seconds", Unit: "s", Exact: true})
+		figures.Figure{ID: "storm-after", Title: "How long a storm goes on after its last event", X: events, Y: "virtual seconds", Unit: "s", Exact: true})
 	r.measure(z.storm, func(c contenders.Contender, n int) []float64 {
 		total := stormCost(r.tb, c, r.settled(z.stormApps), n)
 		return []float64{total.cpu, total.allocs}
 	},
-		figures.Figure{ID: "storm-cpu", Title: "CPU time that a storm takes where calls take none", X: events, Y: "seconds of CPU", Unit: "s"},
-		figures.Figure{ID: "storm-allocs", Title: "Allocations that it takes", X: events, Y: "allocations"})
+		figures.Figure{ID: "storm-cpu", Title: "CPU time that a storm takes where calls take no time", X: events, Y: "seconds of CPU", Unit: "s"},
+		figures.Figure{ID: "storm-allocs", Title: "Allocations that a storm takes where calls take no time", X: events, Y: "allocations"})
 
 	r.measure(z.kill, func(c contenders.Contender, n int) []float64 {
 		return []float64{kill(r.tb, c, r.settled(n), z.repeat)}
 	}, figures.Figure{ID: "kill", Title: "From Kill to Wait while calls are under way", X: applications, Y: "seconds", Unit: "s"})
 	r.measure([]int{1}, func(c contenders.Contender, _ int) []float64 {
 		return []float64{killDeaf(r.tb, c)}
-	}, figures.Figure{ID: "kill-deaf", Title: "The same while a call does not heed its context for 20 s", X: applications, Y: "virtual seconds", Unit: "s", Exact: true})
+	}, figures.Figure{ID: "kill-deaf", Title: "From Kill to Wait while a call does not heed its context for 20 s", X: applications, Y: "virtual seconds", Unit: "s", Exact: true})
 }
 
 // passes measures what a pass over a settled application costs, and beside the
@@ -165,8 +166,8 @@ func (r *run) passes() {
 		return []float64{got.cpu / 1e9, got.allocs, got.bytes}
 	},
 		figures.Figure{ID: "pass-cpu", Title: "CPU time of a pass over a settled application", X: x, Y: "seconds of CPU", Unit: "s"},
-		figures.Figure{ID: "pass-allocs", Title: "Allocations of such a pass", X: x, Y: "allocations"},
-		figures.Figure{ID: "pass-bytes", Title: "Bytes allocated in such a pass", X: x, Y: "bytes", Unit: "B"})
+		figures.Figure{ID: "pass-allocs", Title: "Allocations of a pass over a settled application", X: x, Y: "allocations"},
+		figures.Figure{ID: "pass-bytes", Title: "Bytes allocated in a pass over a settled application", X: x, Y: "bytes", Unit: "B"})
 }
 
 // part is a name in a table beside the contenders.

@@ -36,8 +36,8 @@ type Line struct {
 
 // Measures, in pixels.
 const (
-	width, height            = 760, 440
-	left, right, top, bottom = 84, 250, 48, 60
+	width, height            = 784, 440
+	left, right, top, bottom = 108, 250, 48, 64
 	markerSize, markerGrowth = 4.5, 1.2
 	legendLine               = 44
 )
@@ -148,11 +148,11 @@ func (d *drawing) axes() {
 			continue
 		}
 		d.printf(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n", d.x(v), d.x(v), top, height-bottom)
-		d.printf(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.x(v), height-bottom+19, Thousands(v))
+		d.printf(`<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.x(v), height-bottom+23, Thousands(v))
 	}
 	d.printf(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`+"\n", left, width-right, height-bottom, height-bottom)
 	d.printf(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`+"\n", left, left, top, height-bottom)
-	d.printf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-16, html.EscapeString(d.chart.X))
+	d.printf(`<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, height-14, html.EscapeString(d.chart.X))
 	d.printf(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-bottom)/2, html.EscapeString(d.chart.Y))
 }
 

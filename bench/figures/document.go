@@ -189,32 +189,50 @@ func (f Figure) tolerance() float64 {
 const contenders = 5
 
 // losses lists wherever another contender does better: nothing of it is chosen
-// by hand.
+// by hand. Contenders that are so in the same places and by the same share a row.
 func (r *Report) losses() string {
 	var out strings.Builder
-	out.WriteString("| what | worse than | at | there |\n|---|---|---|---|\n")
+	out.WriteString("| what | worse than | at | at worst |\n|---|---|---|---|\n")
 	for _, f := range r.Figures {
+		var cells []string
+		names := map[string][]string{}
 		for _, line := range f.Lines[1:min(len(f.Lines), contenders)] {
-			var at []string
-			worst, where := 1.0, 0
-			for p, own := range f.Lines[0].Values {
-				v := line.Values[p]
-				if v <= 0 || v*f.tolerance() >= own {
-					continue
-				}
-				at = append(at, chart.Thousands(f.Points[p]))
-				if own/v > worst {
-					worst, where = own/v, p
-				}
-			}
-			if len(at) == 0 {
+			cell := f.loss(line)
+			if cell == "" {
 				continue
 			}
-			fmt.Fprintf(&out, "| %s | %s | %s %s | %s, not %s: %s |\n", f.Title, line.Name, strings.Join(at, "; "), f.X,
-				Format(f.Lines[0].Values[where], f.Unit), Format(line.Values[where], f.Unit), ratio(worst, 1))
+			if names[cell] == nil {
+				cells = append(cells, cell)
+			}
+			names[cell] = append(names[cell], line.Name)
+		}
+		for _, cell := range cells {
+			fmt.Fprintf(&out, "| %s | %s | %s |\n", f.Title, strings.Join(names[cell], "; "), cell)
 		}
 	}
 	return out.String()
+}
+
+// loss says at which points the line is better than this project's own and by
+// how much at worst; empty where it is nowhere.
+func (f Figure) loss(line Line) string {
+	var at []string
+	worst, where := 1.0, 0
+	for p, own := range f.Lines[0].Values {
+		v := line.Values[p]
+		if v <= 0 || v*f.tolerance() >= own {
+			continue
+		}
+		at = append(at, chart.Thousands(f.Points[p]))
+		if own/v > worst {
+			worst, where = own/v, p
+		}
+	}
+	if len(at) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s | %s, not %s: %s", strings.Join(at, "; "), f.X,
+		Format(f.Lines[0].Values[where], f.Unit), Format(line.Values[where], f.Unit), ratio(worst, 1))
 }
 
 // summary has the ratios at the largest size of the figures that tell most.
