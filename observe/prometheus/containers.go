@@ -204,8 +204,8 @@ func (t *ofType) Attach(worker *containerprovisioner.Worker) (detach func()) {
 	return t.workers.add(worker)
 }
 
-func (t *ofType) complain(panic string) {
-	t.all.logger.Error("container provisioner left out of metrics: its status panicked", "error", panic)
+func (t *ofType) complain(why string) {
+	t.all.logger.Error("container provisioner left out of metrics: its status panicked", "error", why)
 }
 
 // gauge tells how the attached workers stand.

@@ -213,14 +213,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// statuser is a worker that can be looked at.
-type statuser[S any] interface {
+// watched is a worker that can be looked at.
+type watched[S any] interface {
 	comparable
 	Status() S
 }
 
 // attached are the workers to look at.
-type attached[W statuser[S], S any] struct {
+type attached[W watched[S], S any] struct {
 	mu      sync.Mutex
 	workers []*entry[W]
 }
@@ -246,7 +246,7 @@ func (a *attached[W, S]) add(worker W) (detach func()) {
 
 // each calls see with each worker and its status, one after the other, without a
 // lock. It passes by a worker that panics, which it tells of once.
-func (a *attached[W, S]) each(complain func(panic string), see func(W, S)) {
+func (a *attached[W, S]) each(complain func(why string), see func(W, S)) {
 	a.mu.Lock()
 	workers := slices.Clone(a.workers)
 	a.mu.Unlock()
@@ -266,7 +266,7 @@ func (a *attached[W, S]) each(complain func(panic string), see func(W, S)) {
 	}
 }
 
-func statusOf[W statuser[S], S any](worker W) (status S, panicked string) {
+func statusOf[W watched[S], S any](worker W) (status S, panicked string) {
 	defer func() {
 		if r := recover(); r != nil {
 			panicked = fmt.Sprint(r)

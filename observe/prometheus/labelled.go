@@ -43,7 +43,7 @@ func worst(all []labelled) (shown []labelled, omitted int) {
 }
 
 // listed returns what list does, or nothing if that panics.
-func listed[T any](complain func(panic string), list func() []T) (all []T) {
+func listed[T any](complain func(why string), list func() []T) (all []T) {
 	defer func() {
 		if r := recover(); r != nil {
 			complain(fmt.Sprint(r))

@@ -137,7 +137,7 @@ func (m *Metrics) Lock(inner containersetup.Lock) containersetup.Lock {
 		return nil
 	}
 	measured := &measuredLock{inner: inner, lock: m.lock}
-	statuser, hasStatus := inner.(container.LockStatuser)
+	status, hasStatus := inner.(container.LockStatuser)
 	reporter, hasReport := inner.(worker.Reporter)
 	switch {
 	case hasStatus && hasReport:
@@ -145,12 +145,12 @@ func (m *Metrics) Lock(inner containersetup.Lock) containersetup.Lock {
 			containersetup.Lock
 			container.LockStatuser
 			worker.Reporter
-		}{measured, statuser, reporter}
+		}{measured, status, reporter}
 	case hasStatus:
 		return struct {
 			containersetup.Lock
 			container.LockStatuser
-		}{measured, statuser}
+		}{measured, status}
 	case hasReport:
 		return struct {
 			containersetup.Lock

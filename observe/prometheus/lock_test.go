@@ -181,7 +181,7 @@ func TestTheLockOffersWhatTheOneWithinDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lock := m.Lock(test.lock)
-			statuser, hasStatus := lock.(container.LockStatuser)
+			asked, hasStatus := lock.(container.LockStatuser)
 			reporter, hasReport := lock.(worker.Reporter)
 			if hasStatus != test.status || hasReport != test.report {
 				t.Fatalf("status %v, report %v, want %v and %v", hasStatus, hasReport, test.status, test.report)
@@ -192,7 +192,7 @@ func TestTheLockOffersWhatTheOneWithinDoes(t *testing.T) {
 			}
 			defer release()
 			if hasStatus {
-				status, err := statuser.Status(t.Context())
+				status, err := asked.Status(t.Context())
 				if err != nil || status.Holder.Worker != "hostprep" {
 					t.Errorf("status %+v, %v", status, err)
 				}

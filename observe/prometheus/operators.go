@@ -136,8 +136,8 @@ func (o *operators) Attach(worker *provisioner.Worker) (detach func()) {
 	return o.workers.add(worker)
 }
 
-func (o *operators) complain(panic string) {
-	o.logger.Error("operator provisioner left out of metrics: its status panicked", "error", panic)
+func (o *operators) complain(why string) {
+	o.logger.Error("operator provisioner left out of metrics: its status panicked", "error", why)
 }
 
 // gauge tells how the attached workers stand.

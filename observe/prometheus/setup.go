@@ -124,8 +124,8 @@ func (s *setup) Attach(worker *containersetup.Worker) (detach func()) {
 	return s.workers.add(worker)
 }
 
-func (s *setup) complain(panic string) {
-	s.logger.Error("container-setup handler left out of metrics: its status panicked", "error", panic)
+func (s *setup) complain(why string) {
+	s.logger.Error("container-setup handler left out of metrics: its status panicked", "error", why)
 }
 
 // setupSum is how one type stands on all attached workers.

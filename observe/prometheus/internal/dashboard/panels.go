@@ -9,17 +9,17 @@ import (
 
 func operatorStats() []panel {
 	return []panel{
-		stat("Operator provisioners", 4, "", "How many run. With a leader election, one of several agents.",
+		stat("Operator provisioners", "", "How many run. With a leader election, one of several agents.",
 			goodAbove(1), q("sum(sutler_operator_workers{$F})", "")),
-		stat("Applications settled", 4, "percentunit", "Those with nothing left to do.",
+		stat("Applications settled", "percentunit", "Those with nothing left to do.",
 			plain(), q(`sum(sutler_operator_applications{$F, state="settled"}) / sum(sutler_operator_applications{$F})`, "")),
-		stat("Failed or stuck", 4, "", "Applications whose last look failed, and operators whose deletion does not end.",
+		stat("Failed or stuck", "", "Applications whose last look failed, and operators whose deletion does not end.",
 			badAbove(1, 10), q(`sum(sutler_operator_applications{$F, state=~"failed|stuck"})`, "")),
-		stat("Oldest unsettled", 4, "s", "For how long the application is unsettled that has been so the longest.",
+		stat("Oldest unsettled", "s", "For how long the application is unsettled that has been so the longest.",
 			badAbove(300, 1800), q(age("max", "sutler_operator_oldest_unsettled_timestamp_seconds"), "")),
-		stat("First certificate ends in", 4, "s", "Certificates are replaced with a third of their life left.",
+		stat("First certificate ends in", "s", "Certificates are replaced with a third of their life left.",
 			goodAbove(86400), q("min(sutler_operator_certificate_expiry_timestamp_seconds{$F} > 0) - time()", "")),
-		stat("Resync", 4, "", "Late: one was not through when the next one began.",
+		stat("Resync", "", "Late: one was not through when the next one began.",
 			mapped(badAbove(1, 2), "in time", "late"), q("max(sutler_operator_resync_saturated{$F})", "")),
 	}
 }
@@ -63,17 +63,17 @@ func operatorCharts() []panel {
 
 func containerStats() []panel {
 	return []panel{
-		stat("Container-setup handlers", 4, "", "How many run.",
+		stat("Container-setup handlers", "", "How many run.",
 			plain(), q("sum(sutler_container_setup_workers{$F})", "")),
-		stat("Provisioners", 4, "", "Container provisioners that run, one for each type that is prepared.",
+		stat("Provisioners", "", "Container provisioners that run, one for each type that is prepared.",
 			plain(), q("sum(sutler_container_workers{$F})", "")),
-		stat("Containers settled", 4, "", "",
+		stat("Containers settled", "", "",
 			plain(), q(`sum(sutler_container_containers{$F, state="settled"})`, "")),
-		stat("Failed or given up", 4, "", "Containers that are tried again, and that are not.",
+		stat("Failed or given up", "", "Containers that are tried again, and that are not.",
 			badAbove(1, 10), q(`sum(sutler_container_containers{$F, state=~"failed|error"})`, "")),
-		stat("Oldest unsettled", 4, "s", "For how long the container is unsettled that has been so the longest.",
+		stat("Oldest unsettled", "s", "For how long the container is unsettled that has been so the longest.",
 			badAbove(900, 3600), q(age("max", "sutler_container_oldest_unsettled_timestamp_seconds"), "")),
-		stat("Refused, skipped", 4, "", "Containers that this machine cannot have, and ids that are not its own.",
+		stat("Refused, skipped", "", "Containers that this machine cannot have, and ids that are not its own.",
 			badAbove(1, 100), q("sum(sutler_container_setup_refused_containers{$F}) + sum(sutler_container_setup_skipped_ids{$F})", "")),
 	}
 }

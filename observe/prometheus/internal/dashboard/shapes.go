@@ -68,13 +68,13 @@ func mapped(d Defaults, zero, one string) Defaults {
 }
 
 // stat is one value.
-func stat(title string, width int, unit, description string, d Defaults, targets ...Target) panel {
+func stat(title, unit, description string, d Defaults, targets ...Target) panel {
 	d.Unit = unit
 	if unit == "percentunit" {
 		decimals := 0
 		d.Decimals = &decimals
 	}
-	return panel{width: width, height: 4, Panel: Panel{
+	return panel{width: 4, height: 4, Panel: Panel{
 		Type: "stat", Title: title, Description: description, Targets: targets,
 		Field: &FieldConfig{Defaults: d, Overrides: []Override{}},
 		Options: &Options{
