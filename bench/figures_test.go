@@ -24,14 +24,14 @@ var (
 // sizes are how large the measurements are.
 type sizes struct {
 	settle, stuck, passes, memory, storm, kill []int
-	healthy, rounds, stormApps, repeat         int
+	healthy, total, stormApps, repeat          int
 }
 
 // small is for a test that only wants to see them run.
 func small() sizes {
 	return sizes{
-		settle: []int{10, 40}, stuck: []int{0, 1, 20}, passes: []int{20}, memory: []int{50, 100}, storm: []int{100, 1000}, kill: []int{10, 50},
-		healthy: 3, rounds: 2, stormApps: 50, repeat: 1,
+		settle: []int{10, 40}, stuck: []int{0, 1, 3}, passes: []int{20}, memory: []int{50, 100}, storm: []int{100, 500}, kill: []int{10, 50},
+		healthy: 2, total: 60, stormApps: 20, repeat: 1,
 	}
 }
 
@@ -39,7 +39,7 @@ func full() sizes {
 	return sizes{
 		settle: []int{100, 1000, 10_000}, stuck: []int{0, 1, 16, 100}, passes: []int{1000, 10_000}, memory: []int{1000, 10_000, 100_000},
 		storm: []int{1000, 10_000, 100_000}, kill: []int{100, 1000, 10_000},
-		healthy: 20, rounds: 10, stormApps: 1000, repeat: 15,
+		healthy: 20, total: 10_000, stormApps: 1000, repeat: 15,
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *run) passes() {
 	cs = append(cs, part{name: "the shared reconcile function, called directly"}, part{name: "controller-runtime, tuned, with a pass that does nothing"})
 	r.measureOf(cs, r.sizes.passes, func(c contenders.Contender, n int) []float64 {
 		s := r.settled(n)
-		rounds := max(r.sizes.rounds*1000/n, 1)
+		rounds := max(r.sizes.total/n, 1)
 		var got cost
 		switch {
 		case c.Name() == cs[len(cs)-2].Name():
