@@ -54,7 +54,10 @@ func ExampleNew() {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	defer func() { _ = server.Close(); <-served }()
+	defer func() {
+		_ = server.Close()
+		<-served
+	}()
 
 	stop := start(operators, setup)
 	defer stop()

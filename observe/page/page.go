@@ -153,11 +153,16 @@ func (p *Page) serveHealth(w http.ResponseWriter, r *http.Request) {
 // serveMetrics keeps a panic of the metrics from being the whole server's.
 func (p *Page) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	defer func() {
-		if v := recover(); v != nil && v != http.ErrAbortHandler {
-			p.panicked(r.Context(), "metrics", v)
-			// Too late if something was written; then it is cut off there.
-			w.WriteHeader(http.StatusInternalServerError)
+		v := recover()
+		if v == nil {
+			return
 		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(v) // the server's own word for an answer that is to be cut off
+		}
+		p.panicked(r.Context(), "metrics", v)
+		// Too late if something was written; then it ends there.
+		w.WriteHeader(http.StatusInternalServerError)
 	}()
 	p.config.Metrics.ServeHTTP(w, r)
 }

@@ -166,6 +166,13 @@ func TestMetricsThatPanicAreServerErrors(t *testing.T) {
 		if len(w.log.Lines("panic", "metrics", "boom")) != 1 {
 			t.Errorf("logged\n%s", w.log.Text())
 		}
+		w.page.config.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		defer func() {
+			if r := recover(); r != http.ErrAbortHandler {
+				t.Errorf("an answer that is to be cut off: %v", r)
+			}
+		}()
+		w.request(http.MethodGet, "/metrics")
 	})
 }
 
