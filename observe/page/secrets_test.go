@@ -37,6 +37,9 @@ func secretsIn(t *testing.T, file facade.Secret) (out []string) {
 	return out
 }
 
+// careless is a secret that a reporter reports.
+const careless = "correct horse battery staple"
+
 // A day with everything going wrong, and every page looked at all the time.
 func TestNoPageEverHoldsASecret(t *testing.T) {
 	story(t, func(w *world) {
@@ -67,9 +70,10 @@ func TestNoPageEverHoldsASecret(t *testing.T) {
 			for _, c := range list[max(0, len(list)-200):] {
 				calls = append(calls, map[string]any{"method": c.Method, "args": c.Args, "err": c.Err})
 			}
-			return map[string]any{"calls": calls}
+			return map[string]any{"calls": calls, "careless": facade.NewSecret(careless)}
 		})
-		var pages, secrets []string
+		var pages []string
+		secrets := []string{careless}
 		look := func() {
 			for _, target := range []string{"/", "/?per=1000&sort=name", "/report", "/report?format=json", "/ready"} {
 				pages = append(pages, w.request(http.MethodGet, target).Body.String())
