@@ -130,15 +130,13 @@ func (w *Worker) starting(ctx context.Context, start PhaseStart) (context.Contex
 	if !ok {
 		return ctx, func(PhaseAttempt) {}
 	}
+	var derived context.Context
 	var done func(PhaseAttempt)
-	w.heardBy("PhaseStarting", func() {
-		derived, end := starter.PhaseStarting(ctx, start)
-		if derived != nil {
-			ctx = derived
-		}
-		done = end
-	})
-	return ctx, func(attempt PhaseAttempt) {
+	w.heardBy("PhaseStarting", func() { derived, done = starter.PhaseStarting(ctx, start) }) //nolint:fatcontext // Once a call, no loop.
+	if derived == nil {
+		derived = ctx
+	}
+	return derived, func(attempt PhaseAttempt) {
 		if done != nil {
 			w.heardBy("PhaseStarting", func() { done(attempt) })
 		}

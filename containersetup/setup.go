@@ -257,11 +257,14 @@ func (s *setup) lookAt(ctx context.Context, ids []string) (err error) {
 // enter takes note of the phase that is next, and has it told to those who
 // wait.
 func (s *setup) enter(phase Phase) {
+	waiting := len(s.waiting)
+	if phase == PhaseReady {
+		waiting = 0 // what is not there yet waits for its provisioner
+	}
 	s.mu.Lock()
-	s.status.waiting = len(s.waiting)
-	changed := s.status.phase != phase
-	if changed {
-		s.status = setupStatus{phase: phase, since: s.w.config.Clock.Now(), waiting: len(s.waiting), lockWait: s.status.lockWait}
+	s.status.waiting = waiting
+	if s.status.phase != phase {
+		s.status = setupStatus{phase: phase, since: s.w.config.Clock.Now(), waiting: waiting, lockWait: s.status.lockWait}
 	}
 	status := s.status
 	s.mu.Unlock()

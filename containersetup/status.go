@@ -27,7 +27,7 @@ type TypeStatus struct {
 	Phase Phase
 	// Since is when the phase began; zero if nobody has asked for the type.
 	Since time.Time
-	// Waiting counts the containers that wait for the type.
+	// Waiting counts the containers that wait for the type; 0 once it is ready.
 	Waiting int
 	// Attempts is how many attempts at the phase failed in a row.
 	Attempts int

@@ -1,12 +1,14 @@
 package provisioner_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/fakes"
 	"github.com/sutler-dev/sutler/provisioner"
 )
@@ -380,6 +382,36 @@ func TestImageTagsAndStorageReachTheManager(t *testing.T) {
 		if got.ImageDetails.RegistryPath != "elsewhere:1" || got.BaseImageDetails.RegistryPath != "elsewhere:2" ||
 			got.ResourceTags["k"] != "v" || got.CharmStorage == nil || got.Version != info.Version {
 			t.Errorf("stored is %+v", got)
+		}
+	})
+}
+
+// lateInputs is a controller whose watcher of provisioning tells nothing yet.
+type lateInputs struct {
+	*fakes.Controller
+	watcher *fakes.Watcher[[]string]
+}
+
+func (l lateInputs) WatchProvisioning(context.Context) (facade.StringsWatcher, error) {
+	return l.watcher, nil
+}
+
+// A baseline may hold what has changed since the pass that another watcher's
+// baseline caused. The application waits for its certificate then, for months.
+func TestLateBaselineIsLookedAtAlthoughTheApplicationIsSettled(t *testing.T) {
+	story(t, func(w *world) {
+		late := lateInputs{w.controller, fakes.NewWatcher(func(_, next []string) []string { return next })}
+		w.config.Facade = late
+		w.controller.AddApplication("mysql", fakes.App{})
+		w.start()
+		w.after(time.Minute)
+		info := fakes.Info()
+		info.Version = "2.9.99"
+		w.controller.SetInfo("mysql", info)
+		late.watcher.Send([]string{"mysql"})
+		w.after(time.Second)
+		if got := w.conf("mysql").UpgradedToVersion; got != "2.9.99" {
+			t.Errorf("the version is %q, want what the baseline told of", got)
 		}
 	})
 }

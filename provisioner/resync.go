@@ -59,9 +59,9 @@ func (w *Worker) schedule() (due time.Time, period time.Duration) {
 	return w.resyncs.next, period
 }
 
-// markAll has every settled application looked at. What waits after a failure
-// is looked at when its back-off ends: a resync must not hammer what is
-// failing.
+// markAll has every settled application looked at that is not being looked at.
+// What waits after a failure is looked at when its back-off ends: a resync must
+// not hammer what is failing.
 func (w *Worker) markAll() {
 	now := w.config.Clock.Now()
 	stats := w.queue.Stats()
@@ -70,7 +70,7 @@ func (w *Worker) markAll() {
 	w.mu.Lock()
 	apps := make([]string, 0, len(w.applications))
 	for app, a := range w.applications {
-		if a.outcome == OutcomeSettled {
+		if a.outcome == OutcomeSettled && !a.running {
 			apps = append(apps, app)
 		}
 	}
@@ -85,10 +85,7 @@ func (w *Worker) markAll() {
 	}
 	event := w.event(SourceResync, len(apps))
 	for _, app := range apps {
-		w.causedBy(app, event)
-		// Not Add: that leaves alone what waits, and a settled application
-		// waits for its certificate to fall due.
-		w.queue.AddAfter(app, 1)
+		w.dirty(keyqueue.Background, app, event)
 	}
 }
 

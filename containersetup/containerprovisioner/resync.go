@@ -55,13 +55,13 @@ func (w *Worker) schedule() time.Time {
 	return w.resyncs.next
 }
 
-// markAll has every container looked at that waits for nothing. One that waits
-// after a failure is looked at when its back-off ends.
+// markAll has every container looked at that waits for nothing and is not being
+// looked at. One that waits after a failure is looked at when its back-off ends.
 func (w *Worker) markAll() {
 	w.mu.Lock()
 	ids := make([]string, 0, len(w.containers))
 	for id, t := range w.containers {
-		if t.outcome == OutcomeSettled || t.outcome == OutcomeGivenUp {
+		if !t.running && (t.outcome == OutcomeSettled || t.outcome == OutcomeGivenUp) {
 			ids = append(ids, id)
 		}
 	}
@@ -69,8 +69,7 @@ func (w *Worker) markAll() {
 	w.mu.Unlock()
 	event := w.event(SourceResync, len(ids))
 	for _, id := range ids {
-		w.causedBy(id, event)
-		w.queue.AddAfter(id, 1)
+		w.dirty(keyqueue.Background, id, event)
 	}
 }
 

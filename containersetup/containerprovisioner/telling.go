@@ -51,15 +51,13 @@ func (w *Worker) starting(ctx context.Context, start PassStart) (context.Context
 	if !ok {
 		return ctx, func(Pass) {}
 	}
+	var derived context.Context
 	var done func(Pass)
-	w.heardBy("PassStarting", func() {
-		derived, end := starter.PassStarting(ctx, start)
-		if derived != nil {
-			ctx = derived
-		}
-		done = end
-	})
-	return ctx, func(pass Pass) {
+	w.heardBy("PassStarting", func() { derived, done = starter.PassStarting(ctx, start) }) //nolint:fatcontext // Once a call, no loop.
+	if derived == nil {
+		derived = ctx
+	}
+	return derived, func(pass Pass) {
 		if done != nil {
 			w.heardBy("PassStarting", func() { done(pass) })
 		}

@@ -89,25 +89,48 @@ func TestAddAfterLeavesQueuedAndRunningKeysAlone(t *testing.T) {
 }
 
 func TestAddOfAWaitingKey(t *testing.T) {
+	putBack := func(t *testing.T, q *Queue[string]) {
+		q.Add(Fresh, "a")
+		take(t, q)
+		q.DoneAfter("a", time.Minute)
+	}
+	hastened := func(t *testing.T, q *Queue[string]) {
+		q.Add(Fresh, "a")
+		take(t, q)
+		q.DoneAfter("a", time.Hour)
+		q.AddAfter("a", time.Minute)
+	}
+	planned := func(_ *testing.T, q *Queue[string]) { q.AddAfter("a", time.Minute) }
+	plannedAgain := func(t *testing.T, q *Queue[string]) {
+		putBack(t, q)
+		pass(time.Minute)
+		take(t, q)
+		q.Done("a")
+		planned(t, q)
+	}
 	for _, tc := range []struct {
+		name string
+		why  func(*testing.T, *Queue[string])
 		lane Lane
 		want State
 	}{
-		{Fresh, Queued},
-		{Background, Waiting},
+		{"put back, fresh", putBack, Fresh, Queued},
+		{"put back, background", putBack, Background, Waiting},
+		{"put back and hastened, background", hastened, Background, Waiting},
+		{"planned, fresh", planned, Fresh, Queued},
+		{"planned, background", planned, Background, Queued},
+		{"planned after it was put back, background", plannedAgain, Background, Queued},
 	} {
-		t.Run(tc.lane.String(), func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue(t, 0)
-				q.Add(Fresh, "a")
-				take(t, q)
-				q.DoneAfter("a", time.Minute)
+				tc.why(t, q)
 				pass(time.Second)
 				q.Add(tc.lane, "a")
 				wantState(t, q, "a", tc.want)
 				pass(time.Minute)
 				item := take(t, q)
-				if cut := tc.lane == Fresh; cut != (item.Delay == 0) || cut != (item.Lane == Fresh) {
+				if cut := tc.want == Queued; cut != (item.Delay == 0) || item.Lane != tc.lane {
 					t.Fatalf("took %+v", item)
 				}
 				q.Done("a")

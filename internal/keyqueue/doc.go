@@ -15,7 +15,7 @@
 //	        Add                   Take
 //	Idle ---------->  Queued  ------------>  Running
 //	 | ^                ^ ^                   |  |  |
-//	 | |  due, or fresh | |  Done, dirtied    |  |  |
+//	 | |    due, or     | |  Done, dirtied    |  |  |
 //	 | |      Add       | +-------------------+  |  |
 //	 | |                |                        |  |
 //	 | |   AddAfter     |       DoneAfter        |  |
@@ -23,6 +23,10 @@
 //	 |                                              |
 //	 +<---------------------------------------------+
 //	                      Done, clean
+//
+// A key waits either because AddAfter planned a look at it, which any Add brings
+// forward, or because DoneAfter put it back, as after a failure: then only an Add
+// as [Fresh] cuts its pause short.
 //
 // An idle key is one that the queue knows nothing of: it has no map entry, no
 // goroutine and no timer. One timer serves all the waiting keys.

@@ -19,6 +19,7 @@ type entry[K comparable] struct {
 	// if it was dirtied (again).
 	lane  Lane
 	again bool
+	back  bool          // waiting: put back by DoneAfter, so that it has its pause
 	ready time.Time     // queued, running: see Item
 	delay time.Duration // queued, running, waiting: see Item
 	due   time.Duration // waiting: when it becomes ready, on the queue's time scale

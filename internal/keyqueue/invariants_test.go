@@ -43,7 +43,7 @@ func seeded(t *testing.T, story func(t *testing.T, rng *rand.Rand)) {
 //
 //  1. A key is never twice in flight.
 //  2. Nothing is lost: after the last Add of a key a Take of it follows. (That of
-//     a background Add of a waiting key comes at the end of its delay.)
+//     a background Add of a key that was put back comes at the end of its delay.)
 //  3. No Take comes before the delay that DoneAfter or AddAfter set is over,
 //     unless a fresh Add asked for it.
 //  4. In the end nothing is queued, running or waiting, nothing is remembered,
@@ -301,6 +301,7 @@ type model struct {
 
 type modelWait struct {
 	since, due time.Time
+	back       bool
 }
 
 func (m *model) queue(lane Lane, key int, ready time.Time, delay time.Duration) {
@@ -310,15 +311,15 @@ func (m *model) queue(lane Lane, key int, ready time.Time, delay time.Duration) 
 
 func (m *model) add(lane Lane, key int, now time.Time) {
 	asked, running := m.running[key]
-	_, waiting := m.waiting[key]
+	wait, waiting := m.waiting[key]
 	item, queued := m.item[key]
 	switch {
 	case running:
 		m.running[key] = append(asked, lane)
 	case waiting:
-		if lane == Fresh {
+		if lane == Fresh || !wait.back {
 			delete(m.waiting, key)
-			m.queue(Fresh, key, now, 0)
+			m.queue(lane, key, now, 0)
 		}
 	case queued:
 		if lane == Fresh && item.Lane == Background {
@@ -341,9 +342,9 @@ func (m *model) addAfter(key int, d time.Duration, now time.Time) {
 		m.add(Background, key, now)
 	case running, queued:
 	case !waiting:
-		m.waiting[key] = modelWait{now, due}
+		m.waiting[key] = modelWait{now, due, false}
 	case due.Before(wait.due):
-		m.waiting[key] = modelWait{wait.since, due}
+		m.waiting[key] = modelWait{wait.since, due, wait.back}
 	}
 }
 
@@ -381,7 +382,7 @@ func (m *model) done(key int, after bool, d time.Duration, now time.Time) {
 	case slices.Contains(asked, Fresh):
 		m.queue(Fresh, key, now, 0)
 	case after && d > 0:
-		m.waiting[key] = modelWait{now, now.Add(d)}
+		m.waiting[key] = modelWait{now, now.Add(d), true}
 	case after, len(asked) > 0:
 		m.queue(Background, key, now, 0)
 	}

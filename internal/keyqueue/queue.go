@@ -112,8 +112,9 @@ func New[K comparable](config Config) (*Queue[K], error) {
 //   - queued: it keeps its place; but one in the background that is dirtied as
 //     Fresh moves to the end of the fresh lane. Item.Ready and Item.Delay stay.
 //   - running: it runs again after Done, in the best lane asked for.
-//   - waiting: as Fresh it is queued at once. As Background it goes on waiting:
-//     a resync must not hammer keys that fail.
+//   - waiting: it is queued at once. But one that DoneAfter put back and that
+//     is dirtied as Background goes on waiting: a resync must not hammer keys
+//     that fail.
 //
 // After Close it does nothing.
 func (q *Queue[K]) Add(lane Lane, key K) {
@@ -143,7 +144,7 @@ func (q *Queue[K]) Add(lane Lane, key K) {
 			e.again, e.lane = true, lane
 		}
 	case Waiting:
-		if lane == Fresh {
+		if lane == Fresh || !e.back {
 			q.unwait(e)
 			q.enqueue(e, lane, 0)
 		}
@@ -206,6 +207,7 @@ func (q *Queue[K]) DoneAfter(key K, d time.Duration) {
 		q.enqueue(e, Background, 0)
 	default:
 		q.wait(e, d)
+		e.back = true
 	}
 }
 

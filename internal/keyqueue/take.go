@@ -94,7 +94,7 @@ func (q *Queue[K]) next() Item[K] {
 // waits in Take. The handing over is complete under the lock: a taker that is
 // cancelled finds out, so that no key is ever between the two.
 func (q *Queue[K]) enqueue(e *entry[K], lane Lane, delay time.Duration) {
-	e.state, e.lane, e.delay = Queued, lane, delay
+	e.state, e.lane, e.delay, e.back = Queued, lane, delay, false
 	e.ready, _ = q.now()
 	q.lanes[lane].push(e)
 	if len(q.takers) > 0 {

@@ -349,7 +349,7 @@ func viewTypes(status containersetup.Status, now time.Time, ofMachine bool) (out
 		if s.Attempts > 0 {
 			v.Attempts = strconv.Itoa(s.Attempts)
 		}
-		if s.Waiting > 0 && s.Phase != containersetup.PhaseReady {
+		if s.Waiting > 0 {
 			v.Waiting = thousands(s.Waiting)
 		}
 		if s.LockWait >= time.Second {

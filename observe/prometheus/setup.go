@@ -153,10 +153,7 @@ func (s *setup) gauge(g gauges) {
 			}
 			sum.phases[string(ts.Phase)]++
 			sum.since = earlier(sum.since, ts.Since)
-			if ts.Phase != containersetup.PhaseReady {
-				// Those that asked first are still counted then.
-				sum.waiting += ts.Waiting
-			}
+			sum.waiting += ts.Waiting
 			sum.failures = max(sum.failures, ts.Attempts)
 		}
 	})
