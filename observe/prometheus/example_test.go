@@ -102,7 +102,11 @@ func show(gatherer client.Gatherer, names ...string) {
 		for _, m := range f.GetMetric() {
 			for _, name := range names {
 				if f.GetName() == name {
-					fmt.Println(name, m.GetLabel(), m.GetCounter().GetValue()+m.GetGauge().GetValue())
+					var labels []string
+					for _, l := range m.GetLabel() {
+						labels = append(labels, l.GetName()+"="+l.GetValue())
+					}
+					fmt.Println(name, labels, m.GetCounter().GetValue()+m.GetGauge().GetValue())
 				}
 			}
 		}
@@ -155,8 +159,8 @@ func ExampleConfig_constLabels() {
 	}
 	show(registry, "sutler_operator_retries_total")
 	// Output:
-	// sutler_operator_retries_total [name:"model" value:"prod"] 0
-	// sutler_operator_retries_total [name:"model" value:"test"] 1
+	// sutler_operator_retries_total [model=prod] 0
+	// sutler_operator_retries_total [model=test] 1
 }
 
 // The machine lock is wrapped where it is handed out, for whoever takes it.
@@ -182,9 +186,9 @@ func ExampleMetrics_Lock() {
 	show(registry, "sutler_machine_lock_failures_total")
 	// Output:
 	// context canceled
-	// sutler_machine_lock_failures_total [name:"worker" value:"container-setup"] 1
-	// sutler_machine_lock_failures_total [name:"worker" value:"hostprep"] 0
-	// sutler_machine_lock_failures_total [name:"worker" value:"upgrader"] 0
+	// sutler_machine_lock_failures_total [worker=container-setup] 1
+	// sutler_machine_lock_failures_total [worker=hostprep] 0
+	// sutler_machine_lock_failures_total [worker=upgrader] 0
 }
 
 // Both workers of a machine are measured by one Metrics; the provisioners that
