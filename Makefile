@@ -1,5 +1,6 @@
 # make test     every test of every module, with the race detector
 # make lint     gofmt, tidiness, vet, staticcheck, golangci-lint; each module also builds alone
+# make check    lint, what changed of the API since the last release, the documentation, each benchmark once
 # make demo     a whole agent plays a story on a temporary model
 # make testbed  builds and starts what is missing of Kubernetes; make testbed-down stops it
 # make test-node  the tests that need pods that really run: in the network of the test bed's node
@@ -7,6 +8,7 @@
 # make demo-lxd  the story with containers of LXD, on an LXD of its own: as root
 # make demo-kvm  the story with virtual machines, on a libvirt of its own: as root
 # make bench    the benchmarks              BENCH=regexp BENCHTIME=1s COUNT=1
+# make bench-compare  sutler beside others: measures, draws the charts, writes docs/BENCHMARKS.md's tables
 # make fuzz     every fuzz target in turn   FUZZTIME=30s or 20000x
 # make stories  the simulation, at length   STORIES=100000 SEED=1
 # make ci       what CI runs
@@ -26,7 +28,7 @@ SEED      ?=
 # The package of the simulation, whose tests take -stories and -seed.
 SIMULATION ?= ./internal/simulation
 
-.PHONY: test test-node lint demo demo-kubernetes demo-lxd demo-kvm testbed testbed-down bench fuzz stories ci clean
+.PHONY: test test-node lint check demo demo-kubernetes demo-lxd demo-kvm testbed testbed-down bench bench-compare fuzz stories ci clean
 
 test:
 	@set -e; for module in $$(scripts/modules); do \
@@ -40,6 +42,13 @@ test-node:
 
 lint:
 	@scripts/lint
+
+# The documentation's tests follow every link, run every command and compile every piece of code.
+check: lint
+	@scripts/apidiff-test
+	@scripts/apidiff
+	@cd examples && go test -race -timeout 40m $(TESTFLAGS) ./docs/...
+	@cd bench && go test -run '^$$' -bench . -benchtime 1x .
 
 demo:
 	@mkdir -p .bin
@@ -65,6 +74,9 @@ bench:
 	@set -e; for module in $$(scripts/modules); do \
 		(cd $$module && go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) ./...); \
 	done
+
+bench-compare:
+	@cd bench && go run ./cmd/compare
 
 fuzz:
 	@scripts/fuzz $(FUZZTIME)

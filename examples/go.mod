@@ -8,8 +8,10 @@ require (
 	github.com/juju/errors v1.0.0
 	github.com/juju/retry v1.0.1
 	github.com/juju/worker/v3 v3.5.0
+	github.com/prometheus/client_golang v1.25.0
 	github.com/sutler-dev/sutler v0.0.0
 	github.com/sutler-dev/sutler/containersetup/backends v0.0.0
+	github.com/sutler-dev/sutler/observe v0.0.0
 	github.com/sutler-dev/sutler/operator/kubernetes v0.0.0
 	golang.org/x/crypto v0.59.0
 	golang.org/x/term v0.48.0
@@ -20,11 +22,19 @@ require (
 )
 
 require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+)
+
+require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/digitalocean/go-libvirt v0.0.0-20261013170128-efbbdf578ac8 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
-	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
@@ -52,13 +62,13 @@ require (
 	github.com/vishvananda/netns v0.0.5 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.62.0 // indirect
-	golang.org/x/oauth2 v0.36.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
-	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/tomb.v2 v2.0.0-20161208151619-d5d1b5820637 // indirect
@@ -75,5 +85,6 @@ require (
 replace (
 	github.com/sutler-dev/sutler => ../
 	github.com/sutler-dev/sutler/containersetup/backends => ../containersetup/backends
+	github.com/sutler-dev/sutler/observe => ../observe
 	github.com/sutler-dev/sutler/operator/kubernetes => ../operator/kubernetes
 )

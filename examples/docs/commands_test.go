@@ -71,6 +71,7 @@ var proofs = map[string]proof{
 	"go get github.com/sutler-dev/sutler":                         {newModule, ""},
 	"go get github.com/sutler-dev/sutler/operator/kubernetes":     {newModule, ""},
 	"go get github.com/sutler-dev/sutler/containersetup/backends": {newModule, ""},
+	"go get github.com/sutler-dev/sutler/observe":                 {newModule, ""},
 	"go test -race -count=5 -run TestManagerPasses ./guides":      {ran, "examples"},
 	"go test -race -count=5 -run TestBackendPasses ./guides":      {ran, "examples"},
 
@@ -326,7 +327,7 @@ func TestAModuleOfItsOwn(t *testing.T) {
 		t.Skip("not in a short run")
 	}
 	proxy, dir := t.TempDir(), t.TempDir()
-	for _, module := range []string{"", "operator/kubernetes", "containersetup/backends"} {
+	for _, module := range []string{"", "operator/kubernetes", "containersetup/backends", "observe"} {
 		publish(t, proxy, module)
 	}
 	settings, err := shell(t, dir, "go env GOMODCACHE GOPROXY")
