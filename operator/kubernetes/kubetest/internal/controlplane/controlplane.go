@@ -188,17 +188,16 @@ func (c *ControlPlane) StopAPIServer() error {
 }
 
 // FreezeAPIServer stops the API server in its tracks, or has it go on: connections stay,
-// and nothing is answered.
+// and nothing is answered from when it returns.
 func (c *ControlPlane) FreezeAPIServer(frozen bool) error {
 	p, ok := recorded(c.Dir, apiServer)
 	if !ok || !p.alive() {
 		return errors.NotFoundf("running %s", apiServer)
 	}
-	signal := syscall.SIGCONT
 	if frozen {
-		signal = syscall.SIGSTOP
+		return errors.Trace(p.freeze())
 	}
-	return errors.Trace(syscall.Kill(p.pid, signal))
+	return errors.Trace(syscall.Kill(p.pid, syscall.SIGCONT))
 }
 
 // Stop ends the control plane and removes its folder.

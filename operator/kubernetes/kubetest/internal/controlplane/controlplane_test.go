@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/juju/errors"
 )
@@ -20,7 +21,13 @@ import (
 // has ended.
 func sleeper(t *testing.T) (process, <-chan struct{}) {
 	t.Helper()
-	cmd := exec.Command("sleep", "600")
+	return started(t, "sleep", "600")
+}
+
+// started is sleeper with a command.
+func started(t *testing.T, name string, args ...string) (process, <-chan struct{}) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +62,42 @@ func TestProcessIsKilledAndWaitedFor(t *testing.T) {
 	<-done
 	if err := p.kill(); err != nil {
 		t.Errorf("killing what has ended: %v", err)
+	}
+}
+
+// A signal alone is on its way while the process goes on: what it had begun was answered.
+func TestFrozenProcessHasStoppedWhenFreezeReturns(t *testing.T) {
+	t.Parallel()
+	p, _ := started(t, "sh", "-c", "while :; do :; done")
+	ticks := func() string {
+		data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "stat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(data))[13:15], " ") // utime, stime
+	}
+	for range 20 {
+		if err := p.freeze(); err != nil {
+			t.Fatal(err)
+		}
+		if !p.frozen() {
+			t.Fatal("it runs after freeze")
+		}
+		before := ticks()
+		time.Sleep(30 * time.Millisecond)
+		if after := ticks(); after != before {
+			t.Fatalf("it went on after freeze: %s ticks, then %s", before, after)
+		}
+		if err := syscall.Kill(p.pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := p.kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.freeze(); err == nil {
+		t.Error("what has ended is frozen")
 	}
 }
 

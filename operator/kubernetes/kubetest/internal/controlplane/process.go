@@ -45,6 +45,39 @@ func (p process) alive() bool {
 	return ok && now == p
 }
 
+// freeze stops the process, and waits until the last of its threads has stopped: the
+// signal does not wait for one that runs on another processor.
+func (p process) freeze() error {
+	if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
+		return errors.Annotatef(err, "stopping process %d", p.pid)
+	}
+	for end := time.Now().Add(10 * time.Second); !p.frozen(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return errors.Timeoutf("halt of stopped process %d", p.pid)
+		}
+	}
+	return nil
+}
+
+// frozen reports whether every thread has stopped.
+func (p process) frozen() bool {
+	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.pid), "task", "*", "stat"))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		data, err := os.ReadFile(thread)
+		if os.IsNotExist(err) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(data[bytes.LastIndexByte(data, ')')+1:]), " ")
+		if err != nil || !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return true
+}
+
 // kill ends the process, if it is still the one, and waits until it has gone.
 func (p process) kill() error {
 	// The handle is taken before looking, so that it cannot be another's.
