@@ -503,8 +503,8 @@ func TestDemoComesTrue(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the demo: %v\n%s", err, out)
 	}
-	if text := out.String(); strings.Count(text, "PASS") != 15 || strings.Contains(text, "\x1b") {
-		t.Errorf("want fourteen steps and the end to pass, in plain text:\n%s", text)
+	if text := out.String(); strings.Count(text, "PASS") != 16 || strings.Contains(text, "\x1b") {
+		t.Errorf("want fifteen steps and the end to pass, in plain text:\n%s", text)
 	}
 	checkNothingLeft(t, tmp)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/juju/errors"
 
+	"github.com/sutler-dev/sutler/examples/agent/internal/outside"
 	"github.com/sutler-dev/sutler/facade"
 )
 
@@ -33,6 +34,8 @@ func agentMain(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	flags.StringVar(&opts.image, "image", "", "")
 	flags.StringVar(&cluster.lease, "leader-lease", "", "")
 	flags.StringVar(&opts.join, "join", "", "")
+	flags.StringVar(&opts.page, "page", "", "")
+	flags.StringVar(&opts.traces, "traces", "", "")
 	operators := flags.String("operators", asProcesses, "")
 	debug := flags.Bool("debug", false, "")
 	showReport := flags.Bool("report", false, "")
@@ -69,8 +72,14 @@ func checkAgent(opts agentOptions, operators string, flags *flag.FlagSet) error 
 	if err := checkListen(opts.listen); err != nil {
 		return err
 	}
+	if opts.page != "" {
+		if err := outside.ValidateAddress(opts.page); err != nil {
+			return errors.BadRequestf("--page %q (%v)", opts.page, err)
+		}
+	}
 	if opts.cluster == nil {
-		return onlyFlags(flags, "--operators "+asProcesses, "model", "operators", "listen", "keep-operators", "install-lxd", "kvm-emulation", "debug")
+		return onlyFlags(flags, "--operators "+asProcesses,
+			"model", "operators", "listen", "keep-operators", "install-lxd", "kvm-emulation", "page", "traces", "debug")
 	}
 	switch {
 	case opts.cluster.namespace == "":

@@ -64,10 +64,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--install-lxd]
-             [--kvm-emulation] [--debug]
+             [--kvm-emulation] [--page ADDR] [--traces FILE] [--debug]
        agent --model DIR --operators kubernetes --namespace NS --image IMAGE
              [--kubeconfig FILE] [--listen ADDR] [--install-lxd]
-             [--kvm-emulation] [--debug]
+             [--kvm-emulation] [--page ADDR] [--traces FILE] [--debug]
        agent --model DIR --report
        agent host plan --model DIR [--install-lxd] [--kvm-emulation]
        agent host undo --model DIR
@@ -81,6 +81,9 @@ const usage = `usage: agent --model DIR [--listen ADDR] [--keep-operators] [--in
                      containers; otherwise they can be had where it answers
   --kvm-emulation    have software run virtual machines where the processor cannot,
                      slowly; they can be had where libvirt answers
+  --page ADDR        show a page on a loopback address, host:port, too, for a browser;
+                     it, metrics and reports are always had on a socket in DIR/.agent
+  --traces FILE      add a span for each look at an application or container, as JSON
   --debug            log everything
   --report           print the report of the agent that runs on the model
 
@@ -98,7 +101,8 @@ Several agents for one model, of which one leads, share a controller:
 
        agent controller --model DIR [--listen ADDR] [--image IMAGE] [--debug]
        agent --model DIR --join NAME --leader-lease LEASE --operators kubernetes
-             --namespace NS [--kubeconfig FILE] [--debug]
+             --namespace NS [--kubeconfig FILE] [--page ADDR] [--traces FILE]
+             [--debug]
        agent --model DIR --join NAME --report
 
 The agent runs until SIGTERM or Ctrl-C. Exit code 2 means wrong flags or a model

@@ -11,6 +11,7 @@ import (
 	"github.com/sutler-dev/sutler/containersetup"
 	"github.com/sutler-dev/sutler/enginevalue"
 	"github.com/sutler-dev/sutler/examples/agent/internal/model"
+	"github.com/sutler-dev/sutler/examples/agent/internal/outside"
 	"github.com/sutler-dev/sutler/operator/kubernetes/leader"
 	"github.com/sutler-dev/sutler/provisioner"
 )
@@ -38,6 +39,8 @@ type parts struct {
 	logger    *slog.Logger
 	directory directory
 	operators operators
+	// outside is what the workers are seen by.
+	outside *outside.Outside
 	// machine is nil when the model has none.
 	machine *machineParts
 }
@@ -61,7 +64,7 @@ type machineParts struct {
 func manifolds(p parts) dependency.Manifolds {
 	all := operatorManifolds(p)
 	if p.machine != nil {
-		all[lockName] = enginevalue.Manifold[containersetup.Lock](p.machine.lock)
+		all[lockName] = enginevalue.Manifold(p.outside.Lock(p.machine.lock))
 		all[containerSetupName] = p.containerSetup()
 	}
 	return all
@@ -96,6 +99,7 @@ func joinedManifolds(p parts, controller, election dependency.Manifold) dependen
 
 // provisioner is what all this is about.
 func (p parts) provisioner(agentName string) dependency.Manifold {
+	metrics := p.outside.Operators()
 	return provisioner.Manifold(provisioner.ManifoldConfig{
 		AgentName:           agentName,
 		FacadeName:          controllerName,
@@ -105,6 +109,7 @@ func (p parts) provisioner(agentName string) dependency.Manifold {
 		// Here a host sets what it wants other than the defaults.
 		NewWorker: func(config provisioner.Config) (worker.Worker, error) {
 			config.StorageProviders = []string{p.operators.storage}
+			config.Metrics = metrics
 			return provisioner.Start(config)
 		},
 		Logger: p.logger.With("worker", provisionerName),
@@ -114,7 +119,7 @@ func (p parts) provisioner(agentName string) dependency.Manifold {
 // containerSetup prepares the machine when somebody asks for a container, and
 // starts what makes and removes containers.
 func (p parts) containerSetup() dependency.Manifold {
-	logger := p.logger.With("worker", containerSetupName)
+	logger, metrics := p.logger.With("worker", containerSetupName), p.outside.Setup()
 	return containersetup.Manifold(containersetup.ManifoldConfig{
 		FacadeName: controllerName,
 		LockName:   lockName,
@@ -123,8 +128,11 @@ func (p parts) containerSetup() dependency.Manifold {
 		Backends:   p.machine.backends,
 		Network:    p.machine.network,
 		Bridger:    p.machine.bridger,
-		NewWorker:  containersetup.Start,
-		Logger:     logger,
+		NewWorker: func(config containersetup.Config) (worker.Worker, error) {
+			config.Metrics = metrics
+			return containersetup.Start(config)
+		},
+		Logger: logger,
 	})
 }
 

@@ -49,6 +49,8 @@ type agentOptions struct {
 	kvmEmulation  bool            // where the processor runs no virtual machines
 	cluster       *clusterOptions // nil when operators are processes
 	join          string          // the name of an agent that joins a controller
+	page          string          // a loopback address; empty for the socket alone
+	traces        string          // a file; empty for none
 	logger        *slog.Logger
 }
 
@@ -71,6 +73,11 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 	if err != nil {
 		return errors.Trace(err)
 	}
+	seen, err := openOutside(m.Name, opts)
+	if err != nil {
+		return err
+	}
+	defer seen.close()
 	var manager atomic.Pointer[process.Manager]
 	operators := processOperators(state.Dir(), program, opts.logger, &manager)
 	if opts.cluster != nil {
@@ -84,9 +91,10 @@ func runAgent(ctx context.Context, opts agentOptions) error {
 	if err != nil {
 		return err
 	}
-	err = runEngine(ctx, state.Dir(), opts.logger, manifolds(parts{
+	err = runEngine(ctx, state.Dir(), opts.logger, seen, manifolds(parts{
 		model:     m.Settings,
 		logger:    opts.logger,
+		outside:   seen.outside,
 		directory: directory{dir: dir, state: state, listen: opts.listen, image: opts.image},
 		operators: operators,
 		machine:   machine,
@@ -124,7 +132,7 @@ func runController(ctx context.Context, opts agentOptions) error {
 	}
 	defer state.Close()
 	d := directory{dir: dir, state: state, listen: opts.listen, image: opts.image}
-	return runEngine(ctx, state.Dir(), opts.logger, controllerManifolds(d, opts.logger))
+	return runEngine(ctx, state.Dir(), opts.logger, nil, controllerManifolds(d, opts.logger))
 }
 
 // runJoined is one of several agents that share a controller, which is served in
@@ -151,10 +159,15 @@ func runJoined(ctx context.Context, stateDir string, m model.Settings, opts agen
 		return err
 	}
 	defer lock.Close()
+	seen, err := openOutside(m.Name+", agent "+opts.join, opts)
+	if err != nil {
+		return err
+	}
+	defer seen.close()
 	operators := cluster.operators()
-	all := joinedManifolds(parts{model: m, logger: opts.logger, operators: operators},
+	all := joinedManifolds(parts{model: m, logger: opts.logger, operators: operators, outside: seen.outside},
 		operators.joined(stateDir), cluster.election(opts.join, opts.logger))
-	return runEngine(ctx, dir, opts.logger, all)
+	return runEngine(ctx, dir, opts.logger, seen, all)
 }
 
 // openMachine returns what container set-up is made from: nothing when the model
@@ -213,8 +226,9 @@ func openModel(path string) (string, *model.Model, error) {
 	return dir, m, errors.Annotate(err, dir)
 }
 
-// runEngine runs workers until ctx is cancelled, and shows their report in dir.
-func runEngine(ctx context.Context, dir string, logger *slog.Logger, all dependency.Manifolds) error {
+// runEngine runs workers until ctx is cancelled, shows their report in dir and, if
+// seen is not nil, has them seen from outside there.
+func runEngine(ctx context.Context, dir string, logger *slog.Logger, seen *seen, all dependency.Manifolds) error {
 	engine, err := dependency.NewEngine(dependency.EngineConfig{
 		// Whatever a worker dies of, the engine starts it again: what
 		// cannot be mended that way was checked before.
@@ -239,9 +253,13 @@ func runEngine(ctx context.Context, dir string, logger *slog.Logger, all depende
 	if err != nil {
 		return stderrors.Join(err, worker.Stop(engine))
 	}
+	stopSeeing, err := seen.serve(ctx, dir, engine)
+	if err != nil {
+		return stderrors.Join(err, worker.Stop(engine), worker.Stop(reports))
+	}
 	<-ctx.Done()
 	logger.Info("stopping")
-	return stderrors.Join(worker.Stop(engine), worker.Stop(reports))
+	return stderrors.Join(worker.Stop(engine), worker.Stop(reports), stopSeeing())
 }
 
 // stopAll ends all operators and boxes, although ctx has ended.

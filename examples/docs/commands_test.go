@@ -84,12 +84,17 @@ var proofs = map[string]proof{
 	`printf 'id: 0\ncontainers: [zone, box]\n' > shop/machine.yaml`: {played, ""},
 	"touch shop/containers/0-box-0.yaml":                            {played, ""},
 
+	"curl --silent --unix-socket shop/.agent/introspection.sock http://localhost/metrics | grep '^sutler_operator_applications{'": {played, ""},
+	"curl --silent --unix-socket shop/.agent/introspection.sock 'http://localhost/report?format=json'":                            {played, ""},
+	"curl --silent --unix-socket shop/.agent/introspection.sock http://localhost/ready":                                           {played, ""},
+
 	"testbed/kubectl get nodes":                    {testbed, "kubernetes"},
 	"testbed/in-node testbed/kubectl get pods -A":  {testbed, "kubernetes-node"},
 	"/tmp/sutler-testbed-0/node/ctr containers ls": {testbed, "kubernetes-node"},
 	"testbed/in-lxd lxc list":                      {testbed, "lxd"},
 	"testbed/in-libvirt virsh list --all":          {testbed, "kvm"},
 
+	"./agent --model shop --page 127.0.0.1:8080": {agentFlags, "the port may be taken"},
 	"./agent --model shop --operators kubernetes --namespace shop --image registry.example.com/agent:1 --listen 10.0.0.5:0": {agentFlags, "a cluster, and an image in a registry"},
 	"./agent controller --model shop --listen 10.0.0.5:0 --image registry.example.com/agent:1":                              {agentFlags, "a cluster, and an image in a registry"},
 	"./agent --model shop --join one --leader-lease agents --operators kubernetes --namespace shop":                         {agentFlags, "a cluster"},

@@ -48,7 +48,8 @@ func story() []step {
 		{"kill -9 of the agent: operators and boxes go on and are adopted", (*stage).killAgent},
 		{"a dead box is removed, and the other one stays", (*stage).removeBox},
 		{"a malformed file is named with its line, and the rest goes on", (*stage).malform},
-		{"no secret is in a log, a report, an argument or an environment", (*stage).keepSecrets},
+		{"from outside, a page and metrics tell the same", (*stage).lookFromOutside},
+		{"no secret is in a log, a report, a page, an argument or an environment", (*stage).keepSecrets},
 		{"SIGTERM stops the agent, every operator and every box", (*stage).stop},
 	}
 }
