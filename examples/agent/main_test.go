@@ -182,7 +182,12 @@ func TestManifoldsFitTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := parts{logger: logger, directory: directory{dir: dir, state: state}, operators: cluster.operators()}
+	seen, err := openOutside("shop", agentOptions{logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.close()
+	p := parts{logger: logger, directory: directory{dir: dir, state: state}, operators: cluster.operators(), outside: seen.outside}
 	onProcesses, withMachine := p, p
 	onProcesses.operators = processOperators(dir, "agent", logger, new(atomic.Pointer[process.Manager]))
 	withMachine.machine = &machineParts{id: "0"}

@@ -212,7 +212,7 @@ func TestDemoOfAnAgentThatDiesFailsAndLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the agent ended: exit status 3") {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"FAIL", "13 more not played", "last words"} {
+	for _, want := range []string{"FAIL", "14 more not played", "last words"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
