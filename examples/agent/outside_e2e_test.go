@@ -45,6 +45,12 @@ func TestAgentIsSeenFromOutside(t *testing.T) {
 		t.Errorf("the page: %v\n%s", err, body)
 	}
 
+	for name, mode := range map[string]os.FileMode{".agent": 0o700, ".agent/" + outside.SocketName: 0o600} {
+		if info, err := os.Stat(w.path(name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v; want mode %v", name, info, err, mode)
+		}
+	}
+
 	w.end(syscall.SIGKILL)
 	w.start("--traces", spans)
 	w.expectActive("mariadb")
