@@ -37,7 +37,7 @@ func small() sizes {
 
 func full() sizes {
 	return sizes{
-		settle: []int{100, 1000, 10_000}, stuck: []int{0, 1, 16, 100}, passes: []int{1000, 10_000}, memory: []int{1000, 10_000, 100_000},
+		settle: []int{100, 1000, 10_000}, stuck: []int{0, 1, 16, 100}, passes: []int{100, 1000, 10_000}, memory: []int{1000, 10_000, 100_000},
 		storm: []int{1000, 10_000, 100_000}, kill: []int{100, 1000, 10_000},
 		healthy: 20, total: 10_000, stormApps: 1000, repeat: 15,
 	}
