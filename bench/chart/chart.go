@@ -40,16 +40,18 @@ const (
 	left, right, top, bottom = 108, 250, 48, 64
 	markerSize, markerGrowth = 4.5, 1.2
 	legendLine               = 44
+	nameLine                 = 16 // between the lines of a name that takes two
+	nameLetters              = 29 // that have room beside the chart
 )
 
 // colors are those of Okabe and Ito, which people who see colours differently
 // can tell apart; on a dark page they are a little lighter.
 func colors() (light, dark []string) {
-	return []string{"#0072b2", "#d55e00", "#009e73", "#b5568c", "#8a6d00", "#555555"},
-		[]string{"#56b4e9", "#ff8a3d", "#2fd0a0", "#e79ac6", "#e6c229", "#bbbbbb"}
+	return []string{"#0072b2", "#d55e00", "#009e73", "#b5568c", "#8a6d00", "#555555", "#a40e26"},
+		[]string{"#56b4e9", "#ff8a3d", "#2fd0a0", "#e79ac6", "#e6c229", "#bbbbbb", "#ff7b84"}
 }
 
-func dashes() []string { return []string{"", "7 4", "2 4", "10 3 2 3", "4 2", "1 3"} }
+func dashes() []string { return []string{"", "7 4", "2 4", "10 3 2 3", "4 2", "1 3", "12 4"} }
 
 // SVG draws the chart.
 func (c Chart) SVG() string {
@@ -186,7 +188,7 @@ func dash(i int) string {
 // that are drawn on top of it, so that where lines coincide all of them are seen.
 func (d *drawing) marker(i int, x, y float64) {
 	s := markerSize + markerGrowth*float64(i)
-	switch i % 6 {
+	switch i % 7 {
 	case 0:
 		d.printf(`<circle class="m%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", i, x, y, s)
 	case 1:
@@ -199,8 +201,10 @@ func (d *drawing) marker(i int, x, y float64) {
 	case 4:
 		y += (s - 1) / 3
 		d.printf(`<polygon class="m%d" points="%.1f,%.1f %.1f,%.1f %.1f,%.1f"/>`+"\n", i, x, y+s+1, x+s+1, y-s, x-s-1, y-s)
-	default:
+	case 5:
 		d.printf(`<path class="s%d" stroke-width="3" d="M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1f"/>`+"\n", i, x-s, y-s, x+s, y+s, x-s, y+s, x+s, y-s)
+	default:
+		d.printf(`<path class="s%d" stroke-width="3" d="M%.1f %.1fL%.1f %.1fM%.1f %.1fL%.1f %.1f"/>`+"\n", i, x-s, y, x+s, y, x, y-s, x, y+s)
 	}
 }
 
@@ -227,16 +231,37 @@ func (d *drawing) legend() {
 		}
 		return 0
 	})
-	for row, i := range order {
-		x, y := float64(width-right+16), float64(top+14+row*legendLine)
+	x, y := float64(width-right+16), float64(top+14)
+	for _, i := range order {
 		d.printf(`<line class="line s%d"%s x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", i, dash(i), x, x+32, y, y)
 		d.marker(i, x+16, y)
-		d.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", x+40, y+4.5, html.EscapeString(d.chart.Lines[i].Name))
+		for n, part := range fold(d.chart.Lines[i].Name, nameLetters) {
+			if n > 0 {
+				y += nameLine
+			}
+			d.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", x+40, y+4.5, html.EscapeString(part))
+		}
 		if len(d.chart.Points) > 0 && last(i) > 0 {
 			d.printf(`<text class="end" x="%.1f" y="%.1f">%s at %s</text>`+"\n", x+40, y+20,
 				html.EscapeString(d.chart.Format(last(i))), Thousands(d.chart.Points[len(d.chart.Points)-1]))
 		}
+		y += legendLine
 	}
+}
+
+// fold breaks a text at spaces into lines of so many letters at most; a longer word
+// has a line of its own.
+func fold(text string, letters int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > letters {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
 }
 
 // Thousands writes a whole number with a comma before every three digits.

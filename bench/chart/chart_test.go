@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,4 +126,47 @@ func ExampleChart_SVG() {
 	}.SVG()
 	fmt.Println(strings.HasPrefix(svg, "<svg "))
 	// Output: true
+}
+
+func TestLongNameIsFoldedAndNothingIsDrawnOverIt(t *testing.T) {
+	c := sample()
+	c.Lines[0].Name = "the one that has a name which does not go into one line"
+	svg := c.SVG()
+	parts := map[string]float64{}
+	for _, m := range regexp.MustCompile(`<text x="590.0" y="([0-9.]+)">([^<]*)</text>`).FindAllStringSubmatch(svg, -1) {
+		y, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[m[2]] = y
+		if len(m[2]) > 29 {
+			t.Errorf("%q is longer than there is room", m[2])
+		}
+	}
+	first, second := parts["the one that has a name which"], parts["does not go into one line"]
+	if first == 0 || second-first != 16 || len(parts) != 3 {
+		t.Errorf("the names stand at %v", parts)
+	}
+}
+
+// A seventh line looks like none of the others.
+func TestSevenLinesAreToldApart(t *testing.T) {
+	c := sample()
+	c.Lines = nil
+	for n := range 7 {
+		c.Lines = append(c.Lines, chart.Line{Name: fmt.Sprint("line ", n), Values: []float64{1, 2, 3, 4}})
+	}
+	svg := c.SVG()
+	seen := map[string]bool{}
+	for n := range 7 {
+		color := regexp.MustCompile(fmt.Sprintf(`\.s%d \{ stroke: (#[0-9a-f]{6}) \}`, n)).FindStringSubmatch(svg)
+		dash := regexp.MustCompile(fmt.Sprintf(`class="line s%d"( stroke-dasharray="[^"]*")? points`, n)).FindStringSubmatch(svg)
+		if color == nil || dash == nil {
+			t.Fatalf("line %d has no colour, or is not drawn", n)
+		}
+		if seen[color[1]] || seen["dash"+dash[1]] {
+			t.Errorf("line %d has another's colour %s or dashes %q", n, color[1], dash[1])
+		}
+		seen[color[1]], seen["dash"+dash[1]] = true, true
+	}
 }
