@@ -514,8 +514,23 @@ func TestMadeAgainIsRightForTheNextManager(t *testing.T) {
 			continue
 		}
 		w.remove(t, h.kind, h.nameOf(namesOf("web")), metav1.DeletePropagationBackground)
-		m.remade(t, "web", cfg)
-		w.rolledOut(t, "web")
+		// Until the manager's cache has heard of it, all looks well to it. With a
+		// watcher, somebody would ensure it again then; here the test does.
+		kubetest.Eventually(t, "the operator made anew and rolled out", func() error {
+			next := cfg.Clone()
+			if op, err := m.Operator(t.Context(), "web"); err == nil {
+				next.Generation = op.Config.Generation
+			}
+			if err := m.EnsureOperator(t.Context(), "web", testAgentPath, next); err != nil {
+				return err
+			}
+			pod, err := w.current(t.Context(), "web")
+			if err == nil && !ready(pod) {
+				err = fmt.Errorf("the pod is not ready: %+v", pod.Status)
+			}
+			return err
+		})
+		m.shows(t, "web", cfg)
 	}
 	next := w.listed(t)
 	next.silent(t, func() { next.ensure(t, "web", cfg) })
