@@ -39,6 +39,7 @@ test:
 test-node:
 	@cd operator/kubernetes && SUTLER_REQUIRE=kubernetes-node ../../testbed/in-node \
 		go test -race -timeout 40m -run '^TestReal' $(TESTFLAGS) ./...
+	@cd examples && SUTLER_REQUIRE=kubernetes-node go test -race -timeout 40m -run '^TestCommandsRun$$' $(TESTFLAGS) ./docs
 
 lint:
 	@scripts/lint

@@ -25,6 +25,7 @@ import (
 	"github.com/sutler-dev/sutler/containersetup/containerprovisioner"
 	"github.com/sutler-dev/sutler/facade"
 	"github.com/sutler-dev/sutler/fakes"
+	"github.com/sutler-dev/sutler/observe/internal/need"
 	"github.com/sutler-dev/sutler/provisioner"
 )
 
@@ -39,17 +40,10 @@ type browser struct {
 	profile string
 }
 
-// newBrowser skips the test where there is none, unless SUTLER_REQUIRE has
-// chromium.
+// newBrowser skips or fails the test where there is none, as package need does.
 func newBrowser(t testing.TB) *browser {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		why := "no chromium; testbed/chromium installs it"
-		if slices.Contains(strings.Split(os.Getenv("SUTLER_REQUIRE"), ","), "chromium") {
-			t.Fatal("SUTLER_REQUIRE has chromium: " + why)
-		}
-		t.Skip(why)
-	}
+	need.Program(t, "chromium")
 	return &browser{t, t.TempDir()}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sutler-dev/sutler/observe/prometheus/internal/need"
+	"github.com/sutler-dev/sutler/observe/internal/need"
 )
 
 // promtool runs promtool and wants it to succeed.

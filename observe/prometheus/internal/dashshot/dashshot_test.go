@@ -19,10 +19,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sutler-dev/sutler/fakes"
+	"github.com/sutler-dev/sutler/observe/internal/need"
 	"github.com/sutler-dev/sutler/observe/prometheus"
 	"github.com/sutler-dev/sutler/observe/prometheus/internal/dashboard"
 	"github.com/sutler-dev/sutler/observe/prometheus/internal/dashshot"
-	"github.com/sutler-dev/sutler/observe/prometheus/internal/need"
 	"github.com/sutler-dev/sutler/provisioner"
 )
 
